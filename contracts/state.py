@@ -1,0 +1,144 @@
+"""The device state document: one small signed file that tells every device what to run.
+
+It is the same for the whole fleet, so it can be cached and served as a static file: who belongs to a stage of
+a rollout is decided on the device by a pure hash. The epoch only grows; a device refuses an older document.
+The security epoch floor only grows too; a release version may go back, a security epoch never does.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from typing import Annotated
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from contracts.device import DeviceTags
+from contracts.wire.base import Digest
+
+MAX_DOCUMENT_BYTES = 256 * 1024
+BUCKETS = 10_000
+MAX_ROLLOUTS = 64
+MAX_REVOKED = 1_000
+
+
+class StateError(Exception):
+    """The document is not to be obeyed; the message says why. The last good document stays in force."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Target(_Model):
+    """A bundle in the update repository."""
+
+    path: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._/-]{1,200}$")]
+    digest: Digest
+    length: Annotated[int, Field(ge=1)]
+    release_version: str
+    security_epoch: Annotated[int, Field(ge=0)]
+
+
+class RolloutEntry(_Model):
+    """A rollout in progress: devices whose tags match and whose bucket is below `basis_points` take it."""
+
+    id: str
+    target: Target
+    salt: str
+    basis_points: Annotated[int, Field(ge=0, le=BUCKETS)]
+    selector: dict[str, tuple[str, ...]] = {}
+
+
+class DeviceState(_Model):
+    """What the platform wants of every device. Times are real seconds since 1970."""
+
+    epoch: Annotated[int, Field(ge=0)]
+    issued: int
+    expires: int
+    killed: bool = False
+    security_epoch_floor: Annotated[int, Field(ge=0)] = 0
+    revoked: Annotated[tuple[Digest, ...], Field(max_length=MAX_REVOKED)] = ()
+    baseline: Target | None = None
+    rollouts: Annotated[tuple[RolloutEntry, ...], Field(max_length=MAX_ROLLOUTS)] = ()
+
+
+def bucket(salt: str, device_id: str) -> int:
+    """Place a device in one of 10,000 buckets. Pure: the same on server and device, new for every salt."""
+    digest = hashlib.sha256(f"{salt}\x00{device_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % BUCKETS
+
+
+def matches(selector: dict[str, tuple[str, ...]], tags: DeviceTags) -> bool:
+    """Tell whether tags satisfy a selector. An empty selector matches all, an unknown tag none."""
+    values: dict[str, str] = tags.model_dump()
+    return all(values.get(name) in allowed for name, allowed in selector.items())
+
+
+def choose_target(state: DeviceState, device_id: str, tags: DeviceTags) -> Target | None:
+    """Decide what a device should run: the first rollout it belongs to, else the baseline, else nothing (None).
+
+    Revoked bundles and bundles below the security epoch floor are never chosen.
+    """
+    candidates = [
+        entry.target
+        for entry in state.rollouts
+        if matches(entry.selector, tags) and bucket(entry.salt, device_id) < entry.basis_points
+    ]
+    if state.baseline is not None:
+        candidates.append(state.baseline)
+    for target in candidates:
+        if target.digest not in state.revoked and target.security_epoch >= state.security_epoch_floor:
+            return target
+    return None
+
+
+def sign_state(state: DeviceState, key: Ed25519PrivateKey) -> bytes:
+    """Wrap a document in a signed envelope. The same document and key give the same bytes."""
+    payload = json.dumps(state.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode()
+    envelope = {
+        "payload": base64.b64encode(payload).decode(),
+        "signature": base64.b64encode(key.sign(payload)).decode(),
+        "key": public_text(key.public_key()),
+    }
+    return json.dumps(envelope, sort_keys=True, separators=(",", ":")).encode()
+
+
+def verify_state(document: bytes, key: Ed25519PublicKey, min_epoch: int, now: float | None = None) -> DeviceState:
+    """Check an envelope and return the document.
+
+    `min_epoch` is the epoch of the last accepted document; `now` real seconds, None skips the expiry check.
+    Raises StateError when the bytes are too long, not signed by `key`, malformed, older or expired.
+    """
+    if len(document) > MAX_DOCUMENT_BYTES:
+        raise StateError(f"state document has {len(document)} bytes, more than {MAX_DOCUMENT_BYTES}")
+    try:
+        envelope = json.loads(document)
+        payload = base64.b64decode(envelope["payload"], validate=True)
+        signature = base64.b64decode(envelope["signature"], validate=True)
+        key.verify(signature, payload)
+        state = DeviceState.model_validate_json(payload)
+    except InvalidSignature as error:
+        raise StateError("state document is not signed by the trusted key") from error
+    except (ValueError, KeyError, TypeError, binascii.Error, ValidationError) as error:
+        raise StateError(f"state document is malformed: {type(error).__name__}") from error
+    if state.epoch < min_epoch:
+        raise StateError(f"state document has epoch {state.epoch}, older than {min_epoch}")
+    if now is not None and state.expires < now:
+        raise StateError("state document has expired")
+    return state
+
+
+def public_text(key: Ed25519PublicKey) -> str:
+    """Return a public key as base64 of its 32 raw bytes."""
+    return base64.b64encode(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
+
+
+def public_key(text: str) -> Ed25519PublicKey:
+    """Undo `public_text`. Raises ValueError when the text is not 32 bytes in base64."""
+    return Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))

@@ -1,0 +1,88 @@
+"""Every message between device, services and flows, as pydantic models with limits."""
+
+from contracts.wire.builds import (
+    Build,
+    BuildRequest,
+    BuildState,
+    EvaluationSet,
+    EvaluationSetList,
+    BuildList,
+    GateCheck,
+    GateVerdict,
+)
+from contracts.wire.curation import (
+    Cluster,
+    ClusterList,
+    Coverage,
+    CoverageState,
+    CurationRun,
+    TrainingVector,
+    TrainingVectorBatch,
+)
+from contracts.wire.drift import AlarmAction, Cohort, CohortDay, CohortList, DriftAlarm, DriftAlarmList, DriftState
+from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse, EnrolmentTokenRequest
+from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
+from contracts.wire.limits import WireLimits
+from contracts.wire.releases import (
+    BundleRecord,
+    BundleRegistration,
+    DeviceList,
+    DeviceRecord,
+    KillSwitch,
+    MetricInterval,
+    OperatorAction,
+    Rollout,
+    RolloutList,
+    RolloutRequest,
+    RolloutState,
+    StageProgress,
+)
+from contracts.wire.telemetry import Accepted, SegmentUpload
+
+__all__ = [
+    "Accepted",
+    "AlarmAction",
+    "Build",
+    "BuildList",
+    "BuildRequest",
+    "BuildState",
+    "BundleRecord",
+    "BundleRegistration",
+    "Cause",
+    "Cluster",
+    "ClusterList",
+    "Cohort",
+    "CohortDay",
+    "CohortList",
+    "Coverage",
+    "CoverageState",
+    "CurationRun",
+    "DeviceList",
+    "DeviceRecord",
+    "DriftAlarm",
+    "DriftAlarmList",
+    "DriftState",
+    "EnrolmentRequest",
+    "EnrolmentResponse",
+    "EnrolmentTokenRequest",
+    "EvaluationSet",
+    "EvaluationSetList",
+    "FeedbackBatch",
+    "GateCheck",
+    "GateVerdict",
+    "HealthReport",
+    "InstallEvent",
+    "InstallStage",
+    "KillSwitch",
+    "MetricInterval",
+    "OperatorAction",
+    "Rollout",
+    "RolloutList",
+    "RolloutRequest",
+    "RolloutState",
+    "SegmentUpload",
+    "StageProgress",
+    "TrainingVector",
+    "TrainingVectorBatch",
+    "WireLimits",
+]

@@ -1,0 +1,86 @@
+"""Curation: clusters of hard examples and how well the training set covers them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from contracts.wire.base import Answer, Message, Share
+from contracts.wire.limits import LIMITS
+
+Vector = Annotated[tuple[float, ...], Field(min_length=32, max_length=32)]
+
+
+class CoverageState(StrEnum):
+    """How much of a cluster the training set reaches."""
+
+    COVERED = "covered"
+    PARTIAL = "partial"
+    UNCOVERED = "uncovered"
+
+
+class Coverage(Answer):
+    """Share of members within `eps_cov` of a training vector, with a 95 % Wilson interval."""
+
+    state: CoverageState
+    share: Share
+    low: Share
+    high: Share
+    members: int
+    covered: int
+    eps_cov: float
+    revision: str = ""
+
+
+class Cluster(Answer):
+    """Hard segments that look alike to the quality net."""
+
+    id: str
+    label: int
+    members: int
+    centroid: Vector
+    medoid: Vector
+    radius: float
+    score_mean: float
+    cohorts: dict[str, int] = {}
+    coverage: Coverage | None = None
+    member_vectors: tuple[Vector, ...] = ()
+    """Up to 200 members, hardest first; filled on the detail route only."""
+
+
+class ClusterList(Answer):
+    """A page of clusters of the latest run."""
+
+    items: tuple[Cluster, ...]
+    run_id: str = ""
+    next_cursor: str | None = None
+
+
+class CurationRun(Answer):
+    """One clustering of the last days."""
+
+    id: str
+    segments: int
+    clusters: int
+    noise: int
+    eps: float
+    covered_share: Share
+    created: float
+
+
+class TrainingVector(Message):
+    """Where one training clip under one degradation lands in feature space."""
+
+    video: Annotated[str, StringConstraints(max_length=128)]
+    condition: Annotated[str, StringConstraints(max_length=64)]
+    vector: Vector
+
+
+class TrainingVectorBatch(Message):
+    """The training set of one model, as vectors. `revision` names it and makes the post idempotent."""
+
+    revision: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
+    parent: str | None = None
+    vectors: Annotated[tuple[TrainingVector, ...], Field(min_length=1, max_length=LIMITS.training_vectors)]

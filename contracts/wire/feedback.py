@@ -1,0 +1,85 @@
+"""What a device tells about its bundles: steps of an installation and health while running.
+
+The sender is known by its access token. Reports carry natural keys, so a repeated report changes nothing.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from contracts.device import DeviceTags
+from contracts.wire.base import Digest, Identifier, Message
+from contracts.wire.limits import LIMITS
+
+
+class InstallStage(StrEnum):
+    """Where a bundle stands on a device. Installed is not confirmed."""
+
+    DOWNLOADED = "downloaded"
+    INSTALLED = "installed"
+    TRIAL = "trial"
+    CONFIRMED = "confirmed"
+    ROLLED_BACK = "rolled_back"
+    REFUSED = "refused"
+
+
+class Cause(StrEnum):
+    """Why a bundle was refused or rolled back."""
+
+    NONE = "none"
+    DAMAGED = "damaged"
+    UNTRUSTED = "untrusted"
+    WRONG_TARGET = "wrong_target"
+    OLD_EPOCH = "old_epoch"
+    DRIVER_ERRORS = "driver_errors"
+    DEADLINE = "deadline"
+    FIDELITY = "fidelity"
+    CRASH = "crash"
+    NO_SPACE = "no_space"
+    REVOKED = "revoked"
+    WITHDRAWN = "withdrawn"
+    TIMEOUT = "timeout"
+
+
+class InstallEvent(Message):
+    """One step of one bundle on this device."""
+
+    event_id: Identifier
+    digest: Digest
+    stage: InstallStage
+    cause: Cause = Cause.NONE
+    detail: Annotated[str, StringConstraints(max_length=200)] = ""
+    sequence: Annotated[int, Field(ge=0)] = 0
+
+
+class HealthReport(Message):
+    """How one bundle ran over a window of frames. Latencies are emulated milliseconds, fidelity is in LSB."""
+
+    report_id: Identifier
+    digest: Digest
+    sequence: Annotated[int, Field(ge=0)]
+    frames: Annotated[int, Field(ge=1, le=10_000_000)]
+    upscaled: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    deadline_misses: Annotated[int, Field(ge=0)] = 0
+    driver_errors: Annotated[int, Field(ge=0)] = 0
+    cpu_frames: Annotated[int, Field(ge=0)] = 0
+    latency_p50_ms: Annotated[float, Field(ge=0)] = 0.0
+    latency_p99_ms: Annotated[float, Field(ge=0)] = 0.0
+    budget_ms: Annotated[float, Field(gt=0)] = 33.3
+    fidelity_lsb: Annotated[float, Field(ge=0, le=255)] = 0.0
+    score_mean: Annotated[float, Field(ge=-100, le=100)] = 0.0
+    state: Annotated[str, StringConstraints(pattern=r"^(normal|degraded|disabled)$")] = "normal"
+
+
+class FeedbackBatch(Message):
+    """What a device has to say since it was last heard. Running digest and slot stage are its own word."""
+
+    tags: DeviceTags
+    running_digest: Annotated[str, StringConstraints(max_length=96)]
+    slot_stage: InstallStage = InstallStage.CONFIRMED
+    state_epoch: Annotated[int, Field(ge=0)] = 0
+    installs: Annotated[tuple[InstallEvent, ...], Field(max_length=LIMITS.feedback_items)] = ()
+    health: Annotated[tuple[HealthReport, ...], Field(max_length=LIMITS.feedback_items)] = ()
