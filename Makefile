@@ -1,0 +1,50 @@
+# EdgeLoop: every target sets itself up. Needs Python 3.11 (or newer, below 3.14) and make, nothing else.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo up test check fmt docs clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "No python3 found. Install Python 3.11 and try again." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info[:2] < (3, 14)))' \
+	  || { echo "EdgeLoop needs Python 3.11 to 3.13; set PYTHON=/path/to/python3.11." >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "setuptools>=77" wheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $(STAMP)
+
+install: $(STAMP) ## Make the virtual environment with everything in it
+
+demo: $(STAMP) ## Run the whole loop on real video (a quarter of an hour); report in build/demo/
+	$(BIN)/edgeloop demo $(DEMO_ARGS)
+
+up: $(STAMP) ## Start the embedded platform; Ctrl-C stops it
+	$(BIN)/edgeloop up $(UP_ARGS)
+
+test: $(STAMP) ## Run all tests on the real parts
+	$(BIN)/python -m pytest $(TEST_ARGS)
+
+check: $(STAMP) ## Lint, types, direction of imports, migrations, OpenAPI
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m services.openapi --check
+	$(BIN)/python -m migrations.check
+
+fmt: $(STAMP) ## Format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(STAMP) ## Regenerate the reference pages that come from code
+	$(BIN)/python -m services.openapi --write
+
+clean: ## Remove build outputs (keeps the virtual environment)
+	rm -rf build
