@@ -1,0 +1,151 @@
+"""Who asks, and what they may do: bearer tokens with scopes.
+
+A token reads `el_<id>_<secret>`. The database keeps the SHA-256 of the secret (256 random bits, so no slow hash is
+needed); comparison takes constant time, also for an unknown id. Every route states one scope:
+
+    def route(subject: Annotated[Subject, requires("drift:read")]) -> ...
+
+`scope_of(route)` finds it again, and a test fails any route that has none and is not on the public list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, get_args
+
+from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from sqlalchemy import func, update
+from sqlalchemy.orm import Session
+
+from services.kit.database import SessionDep
+from services.kit.models import Token
+from services.kit.problems import Forbidden, Unauthorized
+
+Kind = Literal["device", "operator", "service"]
+
+DEVICE_SCOPES = frozenset({"telemetry:write", "updates:read", "feedback:write"})
+STAFF_SCOPES = frozenset(
+    f"{resource}:{verb}"
+    for resource in ("telemetry", "curation", "drift", "builds", "releases", "audit")
+    for verb in ("read", "write")
+)
+SCOPES = DEVICE_SCOPES | STAFF_SCOPES
+DEFAULT_SCOPES: dict[str, frozenset[str]] = {
+    "device": DEVICE_SCOPES,
+    "operator": STAFF_SCOPES,
+    "service": STAFF_SCOPES,
+}
+_NO_HASH = bytes(32)
+_REFUSED = "the token is missing, unknown, expired or revoked; send `Authorization: Bearer <token>`"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The holder of a valid token. `token_id` tells two tokens of one holder apart."""
+
+    kind: Kind
+    id: str
+    scopes: frozenset[str]
+    token_id: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+
+def issue_token(
+    session: Session,
+    kind: Kind,
+    subject_id: str,
+    scopes: Iterable[str] | None = None,
+    ttl_s: float | None = None,
+) -> str:
+    """Make a token and return it, this once, in clear. `scopes=None` gives the usual ones of `kind`.
+
+    Raises ValueError for an unknown kind or scope (a programming error, not a client's).
+    """
+    wanted = DEFAULT_SCOPES[kind] if scopes is None else frozenset(scopes)
+    if kind not in get_args(Kind) or not wanted <= SCOPES:
+        raise ValueError(f"token for {kind!r} with unknown scopes {sorted(wanted - SCOPES)}; known: {sorted(SCOPES)}")
+    token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    expires = None if ttl_s is None else datetime.now(UTC) + timedelta(seconds=ttl_s)
+    row = Token(id=token_id, secret_hash=_hash(secret), kind=kind, subject_id=subject_id, scopes=sorted(wanted))
+    row.expires_at = expires
+    session.add(row)
+    session.flush()
+    return f"el_{token_id}_{secret}"
+
+
+def revoke(session: Session, kind: Kind, subject_id: str) -> int:
+    """Revoke every token of this holder; returns how many were still valid."""
+    condition = (Token.kind == kind, Token.subject_id == subject_id, Token.revoked_at.is_(None))
+    rows = session.execute(update(Token).where(*condition).values(revoked_at=func.now()).returning(Token.id))
+    return len(rows.all())
+
+
+def authenticate(session: Session, token: str) -> Subject:
+    """The holder of `token`; raises Unauthorized without saying which check failed."""
+    token_id, secret = _split(token)
+    row = session.get(Token, token_id) if token_id else None
+    right = hmac.compare_digest(_hash(secret), row.secret_hash if row else _NO_HASH)
+    if row is None or not right or row.revoked_at is not None:
+        raise Unauthorized(_REFUSED)
+    if row.expires_at is not None and row.expires_at <= datetime.now(UTC):
+        raise Unauthorized(_REFUSED)
+    kind: Any = row.kind  # Any: the database holds only the three kinds, issue_token saw to it
+    return Subject(kind=kind, id=row.subject_id, scopes=frozenset(row.scopes), token_id=row.id)
+
+
+@dataclass(frozen=True)
+class ScopeGuard:
+    """Dependency that admits a subject with `scope`. With `cookie`, a browser may send the token there instead."""
+
+    scope: str
+    cookie: str | None = None
+
+    def __call__(self, request: Request, session: SessionDep) -> Subject:
+        subject = authenticate(session, self._token(request))
+        if self.scope not in subject.scopes:
+            raise Forbidden(f"this needs the scope {self.scope}; ask an operator for a token that has it")
+        return subject
+
+    def _token(self, request: Request) -> str:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return token.strip()
+        return request.cookies.get(self.cookie, "") if self.cookie else ""
+
+
+def requires(scope: str, *, cookie: str | None = None) -> Any:  # Any: as FastAPI's own Depends
+    """`Annotated[Subject, requires("telemetry:write")]`: the route's scope, giving the subject."""
+    if scope not in SCOPES:
+        raise ValueError(f"unknown scope {scope!r}; known: {sorted(SCOPES)}")
+    return Depends(ScopeGuard(scope, cookie))
+
+
+def scope_of(route: APIRoute) -> str | None:
+    """The scope a route demands, or None for a public one."""
+    guards = (node.call for node in _walk(route.dependant))
+    return next((guard.scope for guard in guards if isinstance(guard, ScopeGuard)), None)
+
+
+def _walk(node: Dependant) -> Iterator[Dependant]:
+    yield node
+    for child in node.dependencies:
+        yield from _walk(child)
+
+
+def _split(token: str) -> tuple[str, str]:
+    prefix, _, rest = token.partition("_")
+    token_id, _, secret = rest.partition("_")
+    return (token_id, secret) if prefix == "el" and len(token) <= 256 else ("", "")
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

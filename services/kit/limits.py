@@ -1,0 +1,51 @@
+"""Limits of the shared parts: sizes, counts and times that are not a service's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class OutboxLimits:
+    """`batch` messages a dispatch; pauses after a failure grow from `first_pause_s` to `longest_pause_s`."""
+
+    batch: int = 500
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 300.0
+
+
+@dataclass(frozen=True)
+class StreamLimits:
+    """A message unacknowledged for `claim_after_s` is taken over; after `deliveries` tries it goes to `<stream>.dead`."""
+
+    claim_after_s: float = 30.0
+    deliveries: int = 20
+    dead_letters: int = 10_000
+
+
+@dataclass(frozen=True)
+class HttpLimits:
+    """`body_bytes` is the default; a service raises it for a path in its own `limits.BODY_LIMITS`."""
+
+    body_bytes: int = 1 << 20
+    page: int = 50
+    page_max: int = 200
+    cursor_chars: int = 512
+    idempotency_key_chars: int = 128
+
+
+@dataclass(frozen=True)
+class ClientLimits:
+    """Bounds of `ServiceClient`."""
+
+    connect_s: float = 5.0
+    read_s: float = 60.0
+    tries: int = 4
+    first_pause_s: float = 0.2
+    longest_pause_s: float = 5.0
+
+
+OUTBOX = OutboxLimits()
+STREAM = StreamLimits()
+HTTP = HttpLimits()
+CLIENT = ClientLimits()

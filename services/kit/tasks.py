@@ -1,0 +1,91 @@
+"""Background work: one Celery application, tasks with a queue and a time limit, periodic tasks.
+
+    @beat("drift.evaluate", seconds=5)
+    @task(queue="drift", time_limit=60)
+    def evaluate() -> None: ...
+
+Rules: a task takes ids, opens its own `transaction()`, and is idempotent, because Redis may deliver it twice. A tick
+that could not start before the next one is dropped. `services.worker` imports every service's tasks; it is what
+`celery -A` is given. The time limit is enforced by the prefork pool; the threads pool of the embedded platform relies
+on the statement timeout of the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from celery import Celery
+from celery.app.task import Task
+
+from services.kit.settings import settings
+from services.kit.tracing import start_trace
+
+QUEUES = ("kit", "telemetry", "curation", "drift", "builds", "releases")
+SCHEDULE: dict[str, dict[str, Any]] = {}  # Any: Celery's own schedule entries
+
+celery_app = Celery("edgeloop")
+
+
+def _defaults() -> dict[str, Any]:  # Any: Celery's own configuration values
+    return {
+        "broker_url": settings().redis_url,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_transport_options": {"visibility_timeout": 900, "global_keyprefix": "celery."},
+        "beat_schedule": dict(SCHEDULE),
+        "beat_max_loop_interval": 1,
+        "task_ignore_result": True,
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "task_default_queue": "kit",
+        "worker_prefetch_multiplier": 1,
+        "worker_hijack_root_logger": False,
+        "worker_send_task_events": False,
+        "worker_enable_remote_control": False,
+        "timezone": "UTC",
+    }
+
+
+celery_app.add_defaults(_defaults)
+
+
+class TracedTask(Task):  # type: ignore[type-arg]  # celery's Task is generic only in stubs it does not ship
+    """A task that begins a trace of its own."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        start_trace()
+        return super().__call__(*args, **kwargs)
+
+
+def task(*, queue: str, time_limit: int = 60) -> Callable[[Callable[..., Any]], Task]:
+    """Register a function as a task of `queue`. `time_limit` in seconds; the soft limit comes 5 s earlier."""
+    if queue not in QUEUES:
+        raise ValueError(f"unknown queue {queue!r}; known: {', '.join(QUEUES)}")
+
+    def register(function: Callable[..., Any]) -> Task:
+        name = f"{function.__module__.removeprefix('services.').removesuffix('.tasks')}.{function.__name__}"
+        made: Task = celery_app.task(
+            function,
+            base=TracedTask,
+            name=name,
+            queue=queue,
+            time_limit=time_limit,
+            soft_time_limit=max(1, time_limit - 5),
+        )
+        return made
+
+    return register
+
+
+def beat(name: str, seconds: float) -> Callable[[Task], Task]:
+    """Run a task every `seconds` seconds; a tick not begun within that time is dropped."""
+
+    def register(made: Task) -> Task:
+        options = {"queue": made.queue, "expires": max(1.0, seconds)}
+        SCHEDULE[name] = {"task": made.name, "schedule": seconds, "options": options}
+        return made
+
+    return register
