@@ -1,0 +1,308 @@
+"""The ``*.npu`` program file: header, section table, then 128-byte aligned sections read in place.
+
+Written specification: ``docs/reference/program.md``. Reading copies nothing: every array is a read-only view
+of the caller's buffer. Invariants checked before anything is used: magic, format and arithmetic version,
+total length, SHA-256 of everything after the header, sections inside the file, aligned and disjoint, command
+streams that end with END.
+
+    ProgramError
+      TruncatedProgram   fewer bytes than the header promises
+      ForeignProgram     not a program, or of a version that this code does not read
+      DamagedProgram     digest, section table or content contradict themselves
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from contracts.npu.commands import COMMAND, FLAG_LAUNCH, REGION, Layout, Op, Space
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "COMMAND",
+    "FLAG_LAUNCH",
+    "REGION",
+    "DamagedProgram",
+    "ForeignProgram",
+    "Layout",
+    "Op",
+    "OutputTensor",
+    "Profile",
+    "Program",
+    "ProgramError",
+    "ProgramWriter",
+    "Section",
+    "Space",
+    "TruncatedProgram",
+]
+
+MAGIC = b"ELNP"
+FORMAT_VERSION = 1
+ARITHMETIC_VERSION = 1
+ALIGNMENT = 128
+MAX_SECTIONS = 256
+_HEADER = struct.Struct("<4sHH16s16sIIQ32s")  # padded to 128 bytes
+_SECTION = struct.Struct("<IIQQ")
+
+
+class ProgramError(ValueError):
+    """The bytes are not a program that may run. The message says what, where and the remedy."""
+
+
+class TruncatedProgram(ProgramError):
+    """Bytes are missing at the end."""
+
+
+class ForeignProgram(ProgramError):
+    """Another kind of file, or another version of the format."""
+
+
+class DamagedProgram(ProgramError):
+    """The content contradicts its own header."""
+
+
+class Section(IntEnum):
+    """Kinds of section."""
+
+    PROFILES = 1
+    COMMANDS = 2
+    NAMES = 3
+    CONSTANTS = 4
+    QUANT = 5
+
+
+@dataclass(frozen=True)
+class OutputTensor:
+    """One output: uint8 NHWC image at ``ddr_offset`` of the DDR array; real = (q - zero_point) * scale."""
+
+    name: str
+    height: int
+    width: int
+    channels: int
+    scale: float
+    zero_point: int
+    ddr_offset: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One input size. The input frame is uint8 NHWC at ``input_offset`` of the DDR array.
+
+    ``n_prologue`` commands at the head of the stream run once at load or profile switch; ``ddr_extent`` is
+    the DDR array's size, ``ddr_bytes`` the traffic of one frame (prologue left out), ``sram_peak`` the
+    highest byte used.
+    """
+
+    name: str
+    input_height: int
+    input_width: int
+    input_channels: int
+    input_scale: float
+    input_zero_point: int
+    input_offset: int
+    outputs: tuple[OutputTensor, ...]
+    n_prologue: int
+    ddr_extent: int
+    ddr_bytes: int
+    sram_peak: int
+
+    @property
+    def input(self) -> tuple[int, int, int]:
+        """Height, width, channels of the input frame."""
+        return self.input_height, self.input_width, self.input_channels
+
+    @staticmethod
+    def parse(raw: dict[str, Any]) -> Profile:  # Any: straight from JSON
+        """A profile from its JSON object; raises :class:`DamagedProgram`."""
+        try:
+            return Profile(**{**raw, "outputs": tuple(OutputTensor(**output) for output in raw["outputs"])})
+        except (TypeError, KeyError) as error:
+            raise DamagedProgram(f"program section PROFILES: {error}; compile the model again") from error
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program opened in place. ``commands[i]`` belongs to ``profiles[i]``."""
+
+    target: str
+    build_id: bytes
+    profiles: tuple[Profile, ...]
+    names: tuple[str, ...]
+    constants: npt.NDArray[np.uint8]
+    quant: npt.NDArray[np.uint8]
+    _streams: tuple[npt.NDArray[np.void], ...]
+
+    @staticmethod
+    def open(buffer: Buffer) -> Program:
+        """Check and map ``buffer`` (any object with the buffer protocol); raises :class:`ProgramError`."""
+        return _open(memoryview(buffer).cast("B"))
+
+    def commands(self, profile: int | str) -> npt.NDArray[np.void]:
+        """Read-only COMMAND array of a profile (index or name), END included."""
+        return self._streams[self.profile_index(profile)]
+
+    def profile_index(self, profile: int | str) -> int:
+        """Index of a profile given by index or name; raises KeyError naming the known ones."""
+        names = [entry.name for entry in self.profiles]
+        if isinstance(profile, int) and 0 <= profile < len(names):
+            return profile
+        if profile in names:
+            return names.index(str(profile))
+        raise KeyError(f"program has no profile {profile!r}; it has {', '.join(names)}")
+
+
+class ProgramWriter:
+    """Collects the parts of a program and lays them out; same parts, same bytes."""
+
+    def __init__(self, target: str, build_id: bytes) -> None:
+        if len(target.encode()) > 16 or len(build_id) != 16:
+            raise ValueError("target name has at most 16 bytes, build_id exactly 16")
+        self._target = target
+        self._build_id = build_id
+        self._profiles: list[Profile] = []
+        self._streams: list[npt.NDArray[np.void]] = []
+
+    def add_profile(self, profile: Profile, commands: npt.NDArray[np.void]) -> None:
+        """Append a profile with its command stream (END included)."""
+        if commands.dtype != COMMAND or len(commands) == 0 or commands[-1]["op"] != Op.END:
+            raise ValueError(f"profile {profile.name}: the stream must be a COMMAND array that ends with END")
+        self._profiles.append(profile)
+        self._streams.append(commands)
+
+    def to_bytes(self, names: Sequence[str], constants: bytes, quant: bytes) -> bytes:
+        """The whole file."""
+        sections: list[tuple[Section, int, bytes]] = [
+            (Section.PROFILES, 0, _json([asdict(profile) for profile in self._profiles])),
+            *((Section.COMMANDS, index, stream.tobytes()) for index, stream in enumerate(self._streams)),
+            (Section.NAMES, 0, _json(list(names))),
+            (Section.CONSTANTS, 0, constants),
+            (Section.QUANT, 0, quant),
+        ]
+        offset = _align(ALIGNMENT + len(sections) * _SECTION.size)
+        table, body = bytearray(), bytearray()
+        for kind, profile, data in sections:
+            table += _SECTION.pack(kind, profile, offset + len(body), len(data))
+            body += data + bytes(_align(len(data)) - len(data))
+        payload = bytes(table).ljust(offset - ALIGNMENT, b"\0") + bytes(body)
+        header = _HEADER.pack(
+            MAGIC,
+            FORMAT_VERSION,
+            ARITHMETIC_VERSION,
+            self._target.encode(),
+            self._build_id,
+            len(sections),
+            0,
+            ALIGNMENT + len(payload),
+            hashlib.sha256(payload).digest(),
+        )
+        return header.ljust(ALIGNMENT, b"\0") + payload
+
+
+def _open(view: memoryview) -> Program:
+    target, build_id, count = _check_header(view)
+    sections = _section_table(view, count)
+    profiles = tuple(Profile.parse(raw) for raw in _list(sections, Section.PROFILES))
+    streams = tuple(_stream(sections, index) for index in range(len(profiles)))
+    return Program(
+        target=target,
+        build_id=build_id,
+        profiles=profiles,
+        names=tuple(str(name) for name in _list(sections, Section.NAMES)),
+        constants=_bytes(sections, Section.CONSTANTS),
+        quant=_bytes(sections, Section.QUANT),
+        _streams=streams,
+    )
+
+
+def _check_header(view: memoryview) -> tuple[str, bytes, int]:
+    if len(view) < ALIGNMENT:
+        raise TruncatedProgram(f"program: {len(view)} bytes, a header has {ALIGNMENT}; fetch the file again")
+    magic, version, arithmetic, target, build_id, count, _, total, digest = _HEADER.unpack_from(view)
+    if magic != MAGIC:
+        raise ForeignProgram(f"program: magic {magic!r} is not {MAGIC!r}; this is not an NPU program")
+    if (version, arithmetic) != (FORMAT_VERSION, ARITHMETIC_VERSION):
+        raise ForeignProgram(
+            f"program: format {version}, arithmetic {arithmetic}; this code reads {FORMAT_VERSION} and "
+            f"{ARITHMETIC_VERSION}; compile the model with a matching compiler"
+        )
+    if len(view) < total:
+        raise TruncatedProgram(f"program: {len(view)} of {total} bytes; fetch the file again")
+    if len(view) > total or count > MAX_SECTIONS:
+        raise DamagedProgram(
+            f"program: {len(view)} bytes for {total}, {count} sections; fetch the file again"
+        )
+    if hashlib.sha256(view[ALIGNMENT:]).digest() != digest:
+        raise DamagedProgram("program: SHA-256 of the content differs from the header; fetch the file again")
+    return target.rstrip(b"\0").decode("utf-8", "replace"), build_id, count
+
+
+def _section_table(view: memoryview, count: int) -> dict[tuple[int, int], memoryview]:
+    end = ALIGNMENT + count * _SECTION.size
+    if end > len(view):
+        raise DamagedProgram(f"program: a table of {count} sections does not fit; compile the model again")
+    sections: dict[tuple[int, int], memoryview] = {}
+    for index in range(count):
+        kind, profile, offset, length = _SECTION.unpack_from(view, ALIGNMENT + index * _SECTION.size)
+        if offset % ALIGNMENT or offset < end or offset + length > len(view) or (kind, profile) in sections:
+            raise DamagedProgram(
+                f"program section {index} (kind {kind}): offset {offset}, length {length} is misaligned, "
+                "overlaps another or leaves the file; compile the model again"
+            )
+        sections[kind, profile] = view[offset : offset + length].toreadonly()
+        end = offset + length
+    return sections
+
+
+def _section(sections: dict[tuple[int, int], memoryview], kind: Section, profile: int = 0) -> memoryview:
+    if (kind, profile) not in sections:
+        raise DamagedProgram(
+            f"program: section {kind.name} of profile {profile} is missing; compile the model again"
+        )
+    return sections[kind, profile]
+
+
+def _bytes(sections: dict[tuple[int, int], memoryview], kind: Section) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(_section(sections, kind), dtype=np.uint8)
+
+
+def _list(sections: dict[tuple[int, int], memoryview], kind: Section) -> list[Any]:  # Any: JSON
+    try:
+        value = json.loads(bytes(_section(sections, kind)))
+    except (ValueError, RecursionError) as error:
+        raise DamagedProgram(f"program section {kind.name}: {error}; compile the model again") from error
+    if not isinstance(value, list):
+        raise DamagedProgram(f"program section {kind.name}: a list is expected; compile the model again")
+    return value
+
+
+def _stream(sections: dict[tuple[int, int], memoryview], profile: int) -> npt.NDArray[np.void]:
+    data = _section(sections, Section.COMMANDS, profile)
+    if len(data) == 0 or len(data) % COMMAND.itemsize:
+        raise DamagedProgram(
+            f"program section COMMANDS of profile {profile}: {len(data)} bytes is no whole stream"
+        )
+    stream = np.frombuffer(data, dtype=COMMAND)
+    if stream[-1]["op"] != Op.END:
+        raise DamagedProgram(
+            f"program section COMMANDS of profile {profile}: no END; compile the model again"
+        )
+    return stream
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _align(value: int) -> int:
+    return -(-value // ALIGNMENT) * ALIGNMENT
