@@ -136,6 +136,8 @@ def rate_interval(failures: int, devices: int, alpha: float, prior: tuple[float,
         return rate_log_wealth(failures, devices, rate, prior) - threshold
 
     middle = min(max(estimate, edge), 1.0 - edge)
-    lower = brentq(excess, edge, middle) if failures and excess(edge) > 0 > excess(middle) else 0.0
-    upper = brentq(excess, middle, 1.0 - edge) if failures < devices and excess(1.0 - edge) > 0 > excess(middle) else 1.0
-    return Interval(estimate, float(lower), float(upper))
+    below = failures > 0 and excess(edge) > 0 > excess(middle)
+    above = failures < devices and excess(1.0 - edge) > 0 > excess(middle)
+    lower = float(brentq(excess, edge, middle)) if below else 0.0
+    upper = float(brentq(excess, middle, 1.0 - edge)) if above else 1.0
+    return Interval(estimate, lower, upper)

@@ -1,0 +1,1 @@
+"""Rules of drift without I/O: accumulate, compare, judge, decide. Needs NumPy and SciPy only."""

@@ -1,0 +1,122 @@
+"""What is known about a rollout at one look: one row per device, grouped by stratum and arm.
+
+Invariants: the unit is the device, never the report; a device without a value for a metric is absent from
+that metric, it is never a zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from services.releases.verdict.guardrails import DEGRADED_DEVICES
+
+POOLED = "all"
+
+
+class Arm(StrEnum):
+    """Which side of the comparison a device stands on."""
+
+    CANARY = "canary"
+    CONTROL = "control"
+
+
+@dataclass(frozen=True)
+class DeviceHealth:
+    """One device's mean health in one arm. `values` holds the mean guardrails' numbers."""
+
+    device_id: str
+    stratum: str
+    arm: Arm
+    values: Mapping[str, float]
+    degraded: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceInstall:
+    """How far one exposed device came with the new bundle. At risk from the first event on."""
+
+    device_id: str
+    stratum: str
+    failed: bool
+    silent: bool
+
+
+@dataclass(frozen=True)
+class Side:
+    """One arm of one stratum: devices heard, their values by metric, and how many run degraded."""
+
+    devices: int
+    degraded: int
+    values: Mapping[str, np.ndarray]
+
+    @staticmethod
+    def of(rows: list[DeviceHealth]) -> Side:
+        metrics = sorted({name for row in rows for name in row.values})
+        values = {m: np.array([row.values[m] for row in rows if m in row.values]) for m in metrics}
+        return Side(len(rows), sum(row.degraded for row in rows), values)
+
+    def metric(self, name: str) -> np.ndarray:
+        return self.values.get(name, np.empty(0))
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """One device class of a rollout (or all of them), both arms, and the installations at risk."""
+
+    name: str
+    canary: Side
+    control: Side
+    started: int
+    failed: int
+    silent: int
+
+    def failures(self, metric: str) -> tuple[int, int]:
+        """(failing devices, devices at risk) in the canary for a rate metric."""
+        if metric == DEGRADED_DEVICES:
+            return self.canary.degraded, self.canary.devices
+        return (self.silent if metric == "silent_devices" else self.failed), self.started
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All strata, the pooled one, and how much of the eligible fleet each stratum makes up."""
+
+    strata: tuple[Stratum, ...]
+    pooled: Stratum
+    fleet_shares: Mapping[str, float] = field(default_factory=dict)
+    first_release: bool = False
+
+
+def gather(
+    health: Iterable[DeviceHealth],
+    installs: Iterable[DeviceInstall],
+    fleet: Mapping[str, int],
+    first_release: bool = False,
+) -> Evidence:
+    """Group device rows into evidence; `fleet` counts the eligible devices of each stratum."""
+    health, installs = list(health), list(installs)
+    names = sorted({row.stratum for row in health} | {row.stratum for row in installs} | set(fleet))
+    total = max(sum(fleet.values()), 1)
+    return Evidence(
+        strata=tuple(_stratum(name, health, installs) for name in names),
+        pooled=_stratum(POOLED, health, installs),
+        fleet_shares={name: count / total for name, count in fleet.items()},
+        first_release=first_release,
+    )
+
+
+def _stratum(name: str, health: list[DeviceHealth], installs: list[DeviceInstall]) -> Stratum:
+    rows = [row for row in health if name in (POOLED, row.stratum)]
+    begun = [row for row in installs if name in (POOLED, row.stratum)]
+    return Stratum(
+        name=name,
+        canary=Side.of([row for row in rows if row.arm is Arm.CANARY]),
+        control=Side.of([row for row in rows if row.arm is Arm.CONTROL]),
+        started=len(begun),
+        failed=sum(row.failed for row in begun),
+        silent=sum(row.silent for row in begun),
+    )
