@@ -1,0 +1,59 @@
+"""Every bound of the builds service: uploads, work, and the gate's thresholds. Nothing else holds a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class UploadLimits:
+    """Sizes in bytes and counts of what a client may send."""
+
+    model_bytes: int = 16 << 20
+    quality_bytes: int = 16 << 20
+    observer_bytes: int = 4 << 20
+    meta_bytes: int = 64 << 10
+    evaluation_bytes: int = 192 << 20
+    evaluation_frames: int = 600
+    evaluation_side: int = 1_440
+    evaluation_sets: int = 200
+    idempotency_key: int = 128
+
+
+@dataclass(frozen=True)
+class WorkLimits:
+    """Leases and time-outs in real seconds."""
+
+    lease_s: int = 60
+    renew_s: int = 15
+    attempts: int = 3
+    compile_s: int = 600
+    gate_s: int = 1_200
+    sweep_s: int = 10
+    sweep_rows: int = 50
+    lab_batch_bytes: int = 32 << 20
+    oracle_frames: int = 4
+    synthetic_frames: int = 4
+
+
+@dataclass(frozen=True)
+class GateLimits:
+    """Thresholds of the gate. Shares are relative to production: 0.05 is five percent more."""
+
+    latency_p99_share: float = 0.05
+    ddr_share: float = 0.10
+    size_bytes: int = 2_000_000
+    normal_drop_db: float = 0.05
+    hard_drop_db: float = 0.0
+    flicker_share: float = 0.05
+    quantisation_drop_db: float = 0.15
+    below_nearest_db: float = 0.10
+    oracle_lsb: int = 1
+    oracle_share: float = 0.001
+    tie_db: float = 1e-6
+    tie_share: float = 1e-9
+
+
+UPLOADS = UploadLimits()
+WORK = WorkLimits()
+GATE = GateLimits()

@@ -1,0 +1,1 @@
+"""Curation: clusters of hard examples, and how well the training set covers them."""

@@ -1,0 +1,102 @@
+"""Middleware of every API, in plain ASGI: trace, access log, security headers, and a body limit before any parsing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.kit.limits import HTTP
+from services.kit.problems import TooLarge, response
+from services.kit.tracing import start_trace
+
+QUIET_PATHS = frozenset({"/healthz", "/readyz"})
+
+log = structlog.get_logger("services.access")
+
+
+class TraceMiddleware:
+    """Starts the request's trace, answers with `X-Trace-Id`, writes one log line a request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        trace_id = start_trace(Headers(scope=scope).get("traceparent"))
+        begun, status = time.perf_counter(), 500
+
+        async def send_traced(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Trace-Id"] = trace_id
+                headers.setdefault("X-Content-Type-Options", "nosniff")
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_traced)
+        finally:
+            if scope["path"] not in QUIET_PATHS:
+                spent = round((time.perf_counter() - begun) * 1000, 1)
+                log.info("request", method=scope["method"], path=scope["path"], status=status, ms=spent)
+
+
+class BodyLimitMiddleware:
+    """Answers 413 as soon as a body is known to be too large: by its stated length, else while it arrives.
+
+    `limits` maps a path prefix to its bytes; the longest prefix that fits decides.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Mapping[str, int]) -> None:
+        self._app = app
+        self._limits = sorted(limits.items(), key=lambda item: -len(item[0]))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        limit = self._limit(scope["path"])
+        stated = Headers(scope=scope).get("content-length", "0")
+        if not stated.isdigit() or int(stated) > limit:
+            await response(_too_large(scope["path"], limit))(scope, receive, send)
+            return
+        await self._bounded(scope, receive, send, limit)
+
+    async def _bounded(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+        """Run the application; a body without a stated length is cut off at the limit, whatever was read of it."""
+        received, started = 0, False
+
+        async def receive_bounded() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > limit:
+                raise _too_large(scope["path"], limit)
+            return message
+
+        async def send_noted(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive_bounded, send_noted)
+        except TooLarge as problem:
+            if started:
+                raise
+            await response(problem)(scope, receive, send)
+
+    def _limit(self, path: str) -> int:
+        return next((limit for prefix, limit in self._limits if path.startswith(prefix)), HTTP.body_bytes)
+
+
+def _too_large(path: str, limit: int) -> TooLarge:
+    return TooLarge(f"a body sent to {path} may have {limit} bytes; send less")
