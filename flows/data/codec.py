@@ -1,0 +1,117 @@
+"""A real video codec (x264 through PyAV) with lost packets, and a lossless writer for what a receiver decoded.
+
+`transcode` returns as many frames as it was given. A packet that is lost never reaches the decoder; the picture it
+carried is concealed by repeating the last one, and pictures that referred to it decode from the wrong reference,
+as in a real call, until the next key frame.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+from av.video.codeccontext import VideoCodecContext
+
+from flows.data.clips import Frames
+from flows.data.errors import VideoError
+
+_KEY_INTERVAL = 25
+
+
+def transcode(
+    frames: Frames,
+    *,
+    crf: float | None = 20.0,
+    bitrate_kbps: float | None = None,
+    fps: float = 25.0,
+    loss: float = 0.0,
+    seed: int = 0,
+) -> Frames:
+    """Encode at a constant quality (`crf`) or a bit rate, lose a share of the packets, decode. Deterministic."""
+    packets = encode(frames, crf=crf, bitrate_kbps=bitrate_kbps, fps=fps)
+    lost = np.random.default_rng(seed).random(len(packets)) < loss
+    lost[0] = False
+    return _decode_with_losses(packets, lost, len(frames), frames.shape[1:3])
+
+
+def encode(
+    frames: Frames, *, crf: float | None = 20.0, bitrate_kbps: float | None = None, fps: float = 25.0
+) -> list[av.Packet]:
+    """x264 packets in coding order: low delay (no B pictures), a key frame each second, single thread."""
+    _, height, width, _ = frames.shape
+    if height % 2 or width % 2:
+        raise VideoError(f"x264 needs even sides, got {width}x{height}; crop the frame")
+    rate = Fraction(fps).limit_denominator(1001)
+    context = av.CodecContext.create("libx264", "w")
+    assert isinstance(context, VideoCodecContext)
+    context.width, context.height, context.pix_fmt = width, height, "yuv420p"
+    context.framerate, context.time_base = rate, 1 / rate
+    context.thread_count = 1
+    context.options = _options(crf, bitrate_kbps)
+    packets: list[av.Packet] = []
+    for index, image in enumerate(frames):
+        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+        picture.pts, picture.time_base = index, context.time_base
+        packets.extend(context.encode(picture))
+    packets.extend(context.encode(None))
+    return packets
+
+
+def write_lossless(path: Path, frames: Frames, fps: float = 25.0) -> None:
+    """Store frames bit for bit (x264 in RGB, quantiser 0), so that a device sees exactly what a receiver decoded."""
+    rate = Fraction(fps).limit_denominator(1001)
+    temporary = path.with_suffix(".part.mp4")
+    with av.open(str(temporary), "w", format="mp4") as container:
+        stream = container.add_stream("libx264rgb", rate=rate)
+        stream.width, stream.height, stream.pix_fmt = frames.shape[2], frames.shape[1], "rgb24"
+        stream.options = {"qp": "0", "preset": "veryfast", "threads": "1"}
+        for image in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")))
+        container.mux(stream.encode(None))
+    temporary.replace(path)
+
+
+def _options(crf: float | None, bitrate_kbps: float | None) -> dict[str, str]:
+    options = {"preset": "veryfast", "tune": "zerolatency", "g": str(_KEY_INTERVAL), "threads": "1"}
+    if bitrate_kbps is not None:
+        return options | {
+            "b": f"{int(bitrate_kbps * 1000)}",
+            "maxrate": f"{int(bitrate_kbps * 1000)}",
+            "bufsize": f"{int(bitrate_kbps * 1000)}",
+        }
+    return options | {"crf": f"{20.0 if crf is None else crf:g}"}
+
+
+def _decode_with_losses(
+    packets: list[av.Packet], lost: np.ndarray[tuple[int], np.dtype[np.bool_]], count: int, size: tuple[int, ...]
+) -> Frames:
+    decoder = av.CodecContext.create("h264", "r")
+    assert isinstance(decoder, VideoCodecContext)
+    decoder.thread_count = 1
+    shown: dict[int, Frames] = {}
+    for packet, gone in zip(packets, lost, strict=True):
+        if gone:
+            continue
+        for picture in _decode_one(decoder, packet):
+            if picture.pts is not None:
+                shown[int(picture.pts)] = picture.to_ndarray(format="rgb24")
+    for picture in _decode_one(decoder, None):
+        if picture.pts is not None:
+            shown[int(picture.pts)] = picture.to_ndarray(format="rgb24")
+    if not shown:
+        raise VideoError("nothing decodable is left of the stream; lower the loss")
+    last = shown[min(shown)]
+    output = np.empty((count, *size, 3), np.uint8)
+    for index in range(count):
+        last = shown.get(index, last)
+        output[index] = last
+    return output
+
+
+def _decode_one(decoder: VideoCodecContext, packet: av.Packet | None) -> list[av.VideoFrame]:
+    try:
+        return list(decoder.decode(packet))
+    except av.FFmpegError:
+        return []

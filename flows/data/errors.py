@@ -1,0 +1,20 @@
+"""Errors of the data layer.
+
+DataError
+├── CorpusError   the folder, the manifest or the split is unusable: change the input
+└── VideoError    one file cannot be decoded or encoded: remove or replace that file
+"""
+
+from __future__ import annotations
+
+
+class DataError(Exception):
+    """Base of every error that the data layer raises on purpose."""
+
+
+class CorpusError(DataError):
+    """The corpus as a whole cannot be used."""
+
+
+class VideoError(DataError):
+    """One video cannot be read or written."""

@@ -1,0 +1,106 @@
+"""Pairs (received low-resolution clip, clean high-resolution target) and random patches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from flows.data.clips import Frames
+from flows.data.corpus import Clip, read
+from flows.data.degrade import Degradation, degrade
+from flows.data.errors import CorpusError
+from flows.limits import LIMITS
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One clip under one condition. low [n, h, w, 3], high [n, 2h, 2w, 3], both uint8."""
+
+    clip: str
+    degradation: Degradation
+    low: Frames
+    high: Frames
+
+
+@dataclass(frozen=True)
+class View:
+    """How a clip is looked at: shrunk by `scale`, every `stride`-th frame, at most `limit` frames, a centred crop."""
+
+    scale: int = 1
+    stride: int = 1
+    limit: int = 50
+    crop: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """A list of pairs that patches are drawn from, each pair in proportion to its pixels' square root."""
+
+    pairs: tuple[Pair, ...]
+    _weights: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.pairs:
+            raise CorpusError("a training set needs at least one pair; the clip list is empty")
+        if self.bytes > LIMITS.max_pair_bytes:
+            raise CorpusError(f"pairs take {self.bytes >> 20} MiB, limit {LIMITS.max_pair_bytes >> 20}; use fewer")
+        sizes = np.array([np.sqrt(pair.low.size) for pair in self.pairs])
+        object.__setattr__(self, "_weights", sizes / sizes.sum())
+
+    @property
+    def bytes(self) -> int:
+        """Memory held by the pairs."""
+        return sum(pair.low.nbytes + pair.high.nbytes for pair in self.pairs)
+
+    def patches(self, count: int, size: int, random: np.random.Generator) -> tuple[Frames, Frames]:
+        """`count` random patches: low [count, size, size, 3] and high [count, 2*size, 2*size, 3], flipped at random."""
+        low = np.empty((count, size, size, 3), np.uint8)
+        high = np.empty((count, 2 * size, 2 * size, 3), np.uint8)
+        for slot, index in enumerate(random.choice(len(self.pairs), count, p=self._weights)):
+            low[slot], high[slot] = _patch(self.pairs[index], size, random)
+        return low, high
+
+
+def make_pairs(
+    clips: Sequence[Clip], degradations: Iterable[Degradation], views: Sequence[View] = (View(),)
+) -> PairSet:
+    """Every clip in every view under every degradation. Views that make a clip too small are skipped."""
+    listed = tuple(degradations)
+    pairs: list[Pair] = []
+    for clip in clips:
+        for view in views:
+            high = load_view(clip, view)
+            if high is None:
+                continue
+            for degradation in listed:
+                low, target = degrade(high, degradation, clip.fps)
+                pairs.append(Pair(clip.id, degradation, low, target))
+    return PairSet(tuple(pairs))
+
+
+def load_view(clip: Clip, view: View) -> Frames | None:
+    """High-resolution frames of a view, or None when the clip is too small for it."""
+    if min(clip.width, clip.height) // view.scale < LIMITS.min_frame_side * 2:
+        return None
+    frames = read(clip, stride=view.stride, scale=view.scale, limit=view.limit)
+    if view.crop is None:
+        return frames
+    height, width = (min(want, have) // 4 * 4 for want, have in zip(view.crop, frames.shape[1:3], strict=True))
+    top, left = (frames.shape[1] - height) // 2, (frames.shape[2] - width) // 2
+    return np.ascontiguousarray(frames[:, top : top + height, left : left + width])
+
+
+def _patch(pair: Pair, size: int, random: np.random.Generator) -> tuple[Frames, Frames]:
+    count, height, width, _ = pair.low.shape
+    frame, top, left = random.integers(count), random.integers(height - size + 1), random.integers(width - size + 1)
+    low = pair.low[frame, top : top + size, left : left + size]
+    high = pair.high[frame, 2 * top : 2 * (top + size), 2 * left : 2 * (left + size)]
+    if random.random() < 0.5:
+        low, high = low[:, ::-1], high[:, ::-1]
+    if random.random() < 0.5:
+        low, high = low[::-1], high[::-1]
+    if random.random() < 0.5:
+        low, high = low.transpose(1, 0, 2), high.transpose(1, 0, 2)
+    return low, high

@@ -1,0 +1,1 @@
+"""Learning tasks. Each folder holds one task: model family, training, metrics."""

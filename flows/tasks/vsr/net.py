@@ -1,0 +1,70 @@
+"""The x2 network in torch. Input and output are float RGB in 0..1, [n, 3, h, w] -> [n, 3, 2h, 2w].
+
+Channel orders follow ONNX: SpaceToDepth is depth-major over (row, column, channel), DepthToSpace is CRD.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from flows.tasks.vsr.architecture import D2S_BLOCK, HEAD_CHANNELS, S2D_BLOCK, SCALE, TAIL_CHANNELS, Architecture
+
+
+def space_to_depth(x: Tensor, block: int = S2D_BLOCK) -> Tensor:
+    """[n, c, h, w] -> [n, b*b*c, h/b, w/b] in ONNX channel order."""
+    n, c, h, w = x.shape
+    x = x.reshape(n, c, h // block, block, w // block, block)
+    return x.permute(0, 3, 5, 1, 2, 4).reshape(n, block * block * c, h // block, w // block)
+
+
+def anchor(x: Tensor) -> Tensor:
+    """Nearest-neighbour x2, the part of the output that the network need not learn."""
+    return F.interpolate(x, scale_factor=float(SCALE), mode="nearest")
+
+
+class ResidualBlock(nn.Module):
+    """x + conv(relu(conv(x)))."""
+
+    def __init__(self, trunk: int, mid: int, kernel: int) -> None:
+        super().__init__()
+        self.expand = nn.Conv2d(trunk, mid, kernel, padding=kernel // 2)
+        self.project = nn.Conv2d(mid, trunk, kernel, padding=kernel // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, trunk, h, w] -> same shape."""
+        return x + self.project(F.relu(self.expand(x)))
+
+
+class VsrNet(nn.Module):
+    """The network of one `Architecture`."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.head = nn.Conv2d(HEAD_CHANNELS, architecture.trunk, 3, padding=1)
+        self.blocks = nn.ModuleList(
+            ResidualBlock(architecture.trunk, block.mid, block.kernel) for block in architecture.blocks
+        )
+        self.tail = nn.Conv2d(architecture.trunk, TAIL_CHANNELS, 3, padding=1)
+        initialise(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Float RGB [n, 3, h, w] -> [n, 3, 2h, 2w], not clamped."""
+        y = F.relu(self.head(space_to_depth(x)))
+        for block in self.blocks:
+            y = block(y)
+        return F.pixel_shuffle(self.tail(y), D2S_BLOCK) + anchor(x)
+
+
+def initialise(net: nn.Module) -> None:
+    """Kaiming weights scaled so that each residual branch and the tail start small."""
+    for name, module in net.named_modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            assert module.bias is not None
+            nn.init.zeros_(module.bias)
+            if name.endswith(("project", "tail")):
+                with torch.no_grad():
+                    module.weight.mul_(0.1)

@@ -1,0 +1,147 @@
+"""Training of the x2 task: hand-made nets, the supernet, and fine-tuning on a mix of normal and hard pairs.
+
+The loss is the mean over patches of log(mse + floor), that is PSNR itself, so that a dark patch counts as much as a
+bright one. bf16 autocast with channels-last memory makes a step two to three times faster on CPUs that have bf16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flows.data.pairs import PairSet
+from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
+from flows.tasks.vsr.architecture import DEFAULT_SPACE, Architecture, Space
+from flows.tasks.vsr.net import VsrNet
+from flows.tasks.vsr.supernet import Supernet
+
+_MSE_FLOOR = 1e-5
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How patches are drawn and how fast weights move."""
+
+    batch: int = 16
+    patch: int = 48
+    rate: float = 2e-3
+    hard_share: float = 0.5
+    max_first: float = 0.25
+    seed: int = 0
+
+
+def train_net(
+    architecture: Architecture, normal: PairSet, budget: Budget, *, settings: TrainSettings | None = None,
+    progress: Progress | None = None, checkpoint: Path | None = None,
+) -> VsrNet:
+    """Train a network from scratch on normal pairs."""
+    settings = settings or TrainSettings()
+    torch.manual_seed(settings.seed)
+    net = VsrNet(architecture)
+    _fit(net, normal, None, budget, settings, progress, checkpoint)
+    return net
+
+
+def finetune(
+    net: VsrNet, normal: PairSet, hard: PairSet, budget: Budget, *, settings: TrainSettings | None = None,
+    progress: Progress | None = None, checkpoint: Path | None = None,
+) -> VsrNet:
+    """Continue training `net` (in place) on a mix of both conditions; returns it with averaged weights."""
+    _fit(net, normal, hard, budget, settings or TrainSettings(rate=1.5e-3), progress, checkpoint)
+    return net
+
+
+def train_supernet(
+    normal: PairSet, budget: Budget, *, space: Space = DEFAULT_SPACE, settings: TrainSettings | None = None,
+    progress: Progress | None = None, checkpoint: Path | None = None,
+) -> Supernet:
+    """Largest net alone first, then the sandwich rule with in-place distillation."""
+    settings = settings or TrainSettings()
+    torch.manual_seed(settings.seed)
+    supernet = Supernet(space)
+    loop = _loop(supernet, budget, settings, progress, checkpoint)
+    sorted_already = False
+
+    def loss_of(step: int, share: float) -> Tensor:
+        nonlocal sorted_already
+        low, high = _batch(normal, None, settings, loop.random)
+        with _autocast():
+            teacher = supernet(low)
+        loss = psnr_loss(teacher, high)
+        if share < settings.max_first:
+            return loss
+        if not sorted_already:
+            supernet.sort_channels()
+            sorted_already = True
+        soft = teacher.detach().float()
+        for chosen in (space.smallest, space.sample(loop.random), space.sample(loop.random)):
+            with _autocast():
+                student = supernet(low, chosen)
+            loss = loss + 0.5 * psnr_loss(student, high) + 0.5 * psnr_loss(student, soft)
+        return loss
+
+    with one_thread():
+        loop.run(loss_of)
+    loop.use_average()
+    return supernet
+
+
+def psnr_loss(output: Tensor, target: Tensor) -> Tensor:
+    """Mean over patches of log(mse + floor) / 10; output any float type, target float32, [n, 3, h, w]."""
+    error = (output.float() - target).square().mean(dim=(1, 2, 3))
+    return torch.log(error + _MSE_FLOOR).mean() * 0.1
+
+
+def to_batch(low: np.ndarray, high: np.ndarray) -> tuple[Tensor, Tensor]:
+    """uint8 [n, h, w, 3] patches to float channels-last tensors in 0..1."""
+    pair = [torch.from_numpy(array).permute(0, 3, 1, 2).to(torch.float32).div_(255.0) for array in (low, high)]
+    return pair[0], pair[1]
+
+
+def _fit(
+    net: nn.Module, normal: PairSet, hard: PairSet | None, budget: Budget, settings: TrainSettings,
+    progress: Progress | None, checkpoint: Path | None,
+) -> None:
+    loop = _loop(net, budget, settings, progress, checkpoint)
+
+    def loss_of(step: int, share: float) -> Tensor:
+        low, high = _batch(normal, hard, settings, loop.random)
+        with _autocast():
+            output = net(low)
+        return psnr_loss(output, high)
+
+    net.train()
+    with one_thread():
+        loop.run(loss_of)
+    loop.use_average()
+
+
+def _loop(
+    net: nn.Module, budget: Budget, settings: TrainSettings, progress: Progress | None, checkpoint: Path | None
+) -> Loop:
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # stub lacks the keyword-only form
+    return Loop(parameters_of(net), budget, rate=settings.rate, checkpoint=checkpoint, progress=progress,
+                random=np.random.default_rng(settings.seed))
+
+
+def _batch(
+    normal: PairSet, hard: PairSet | None, settings: TrainSettings, random: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    if hard is None:
+        return to_batch(*normal.patches(settings.batch, settings.patch, random))
+    count = round(settings.batch * settings.hard_share)
+    easy = normal.patches(settings.batch - count, settings.patch, random)
+    tough = hard.patches(count, settings.patch, random)
+    return to_batch(np.concatenate((easy[0], tough[0])), np.concatenate((easy[1], tough[1])))
+
+
+def _autocast() -> torch.autocast:
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=_fast_bf16())
+
+
+def _fast_bf16() -> bool:
+    return bool(torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())
