@@ -1,0 +1,42 @@
+"""Every size, count and time limit of the agent, in one place.
+
+Numbers that a deployment may change live in `config.py`; these protect the device from the outside world
+and from itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AgentLimits:
+    """Upper bounds. Bytes, counts and real seconds."""
+
+    bundle_bytes: int = 64 * 1024 * 1024
+    metadata_bytes: int = 512 * 1024
+    metadata_roots: int = 32
+    answer_bytes: int = 256 * 1024
+    chunk_bytes: int = 256 * 1024
+    connect_s: float = 5.0
+    read_s: float = 15.0
+    metadata_s: float = 30.0
+    bundle_s: float = 900.0
+    download_attempts: int = 4
+    request_attempts: int = 3
+    backoff_s: float = 0.4
+    backoff_most_s: float = 30.0
+    retry_after_most_s: float = 600.0
+    outbox_entries: int = 512
+    outbox_bytes: int = 8 * 1024 * 1024
+    outbox_entry_bytes: int = 64 * 1024
+    rollbacks_kept: int = 16
+    trial_boots: int = 3
+    video_side: int = 4096
+    video_header_s: float = 10.0
+    samples_kept: int = 512
+    segment_frames: int = 8
+    identity_bytes: int = 64 * 1024
+
+
+LIMITS = AgentLimits()

@@ -1,0 +1,230 @@
+"""Slots A and B: which bundle runs, which one is on trial, which one to go back to.
+
+    empty ──install──> installed ──begin_trial──> trial ──confirm──> confirmed
+                            ^                       │                   │
+                            └───────install─────────┴──> rolled_back <──┘   (with a cause)
+
+Both slots and the pointer to the running one live in one small file that is exchanged atomically, so a power
+cut leaves the state before or after a transition, never between. Bundle files are content-addressed and
+written before the record that names them. Invariants: the running bundle is the built-in one, a confirmed one
+or one on trial; the slot to go back to is never overwritten while a trial runs; the security floor never
+sinks; the cause of a roll back is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from contracts.wire import Cause
+from edge_agent.disk import Disk
+from edge_agent.errors import SlotError
+from edge_agent.limits import LIMITS
+
+FILE = "slots.json"
+FORMAT = 1
+NAMES = ("a", "b")
+TAKEN_BACK = (Cause.WITHDRAWN.value, Cause.REVOKED.value)
+
+
+class SlotState(StrEnum):
+    """Life of one slot."""
+
+    EMPTY = "empty"
+    INSTALLED = "installed"
+    TRIAL = "trial"
+    CONFIRMED = "confirmed"
+    ROLLED_BACK = "rolled_back"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One slot. `offer` names the rollout or baseline that brought the bundle."""
+
+    state: SlotState = SlotState.EMPTY
+    digest: str = ""
+    version: str = ""
+    offer: str = ""
+    security_epoch: int = 0
+    boots: int = 0
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class RollBack:
+    """A bundle that was left, and why."""
+
+    digest: str
+    offer: str
+    cause: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Everything the device knows of its bundles. `active` is "a", "b" or "" for the built-in bundle."""
+
+    active: str = ""
+    previous: str = ""
+    a: Slot = Slot()
+    b: Slot = Slot()
+    security_floor: int = 0
+    starts: int = 0
+    rollbacks: tuple[RollBack, ...] = ()
+
+    def slot(self, name: str) -> Slot:
+        return self.a if name == "a" else self.b if name == "b" else Slot()
+
+    @property
+    def running(self) -> Slot:
+        """The slot that runs; an empty one for the built-in bundle."""
+        return self.slot(self.active)
+
+    @property
+    def on_trial(self) -> bool:
+        return self.running.state is SlotState.TRIAL
+
+    @property
+    def spare(self) -> str:
+        """The slot that may be overwritten: never the running one, a confirmed one last."""
+        if self.active:
+            return "b" if self.active == "a" else "a"
+        return "b" if self.a.state is SlotState.CONFIRMED else "a"
+
+    def holding(self, digest: str) -> str:
+        """Name of the slot that holds a usable copy of `digest`, or ""."""
+        usable = (SlotState.INSTALLED, SlotState.TRIAL, SlotState.CONFIRMED)
+        return next((n for n in NAMES if self.slot(n).digest == digest and self.slot(n).state in usable), "")
+
+    def failed_before(self, digest: str, offer: str) -> bool:
+        """True when this very offer of this bundle failed here; what the platform took back may come again."""
+        return any(r.digest == digest and r.offer == offer and r.cause not in TAKEN_BACK for r in self.rollbacks)
+
+    def digests(self) -> frozenset[str]:
+        """Bundles whose files must stay."""
+        return frozenset(s.digest for s in (self.a, self.b) if s.digest and s.state is not SlotState.ROLLED_BACK)
+
+    def with_slot(self, name: str, slot: Slot) -> Slots:
+        return replace(self, a=slot) if name == "a" else replace(self, b=slot)
+
+
+def install(slots: Slots, digest: str, version: str, offer: str, security_epoch: int) -> Slots:
+    """Record a verified bundle in the spare slot."""
+    if slots.on_trial:
+        raise SlotError("a trial is running: no installation before it is confirmed or rolled back")
+    if security_epoch < slots.security_floor:
+        raise SlotError(f"security epoch {security_epoch} is below this device's floor {slots.security_floor}")
+    fresh = Slot(SlotState.INSTALLED, digest, version, offer, security_epoch)
+    return replace(slots.with_slot(slots.spare, fresh), previous="" if slots.previous == slots.spare else slots.previous)
+
+
+def begin_trial(slots: Slots, digest: str, offer: str) -> Slots:
+    """Point to the slot that holds `digest`, for a trial."""
+    name = slots.holding(digest)
+    slot = slots.slot(name)
+    if not name or slot.state is SlotState.TRIAL or name == slots.active:
+        raise SlotError(f"no slot is ready for a trial of {digest[:12]}")
+    trial = replace(slot, state=SlotState.TRIAL, boots=0, cause="", offer=offer)
+    return replace(slots.with_slot(name, trial), active=name, previous=slots.active)
+
+
+def confirm(slots: Slots) -> Slots:
+    """The trial went well; from now on nothing older than its security epoch runs."""
+    if not slots.on_trial:
+        raise SlotError("nothing is on trial")
+    slot = replace(slots.running, state=SlotState.CONFIRMED, boots=0)
+    floor = max(slots.security_floor, slot.security_epoch)
+    return replace(slots.with_slot(slots.active, slot), security_floor=floor)
+
+
+def roll_back(slots: Slots, cause: Cause, detail: str = "") -> Slots:
+    """Leave the running bundle for the one before it, or for the built-in one."""
+    if not slots.active:
+        raise SlotError("the built-in bundle runs: there is nothing to go back to")
+    left = slots.running
+    before = slots.slot(slots.previous)
+    sound = before.state is SlotState.CONFIRMED and before.security_epoch >= slots.security_floor
+    target = slots.previous if sound else ""
+    kept = (*slots.rollbacks, RollBack(left.digest, left.offer, cause.value, detail[:200]))[-LIMITS.rollbacks_kept :]
+    failed = replace(left, state=SlotState.ROLLED_BACK, cause=cause.value)
+    return replace(slots.with_slot(slots.active, failed), active=target, previous="", rollbacks=kept)
+
+
+def use_built_in(slots: Slots, cause: Cause, detail: str = "") -> Slots:
+    """Leave both slots for the built-in bundle."""
+    return replace(roll_back(slots, cause, detail), active="", previous="")
+
+
+def exchange(slots: Slots, digest: str) -> Slots:
+    """Go to the other slot, whose bundle was confirmed before; the one left counts as withdrawn."""
+    name = slots.holding(digest)
+    if slots.slot(name).state is not SlotState.CONFIRMED or name == slots.active:
+        raise SlotError(f"no other slot holds {digest[:12]} confirmed")
+    left = roll_back(slots, Cause.WITHDRAWN) if slots.active else slots
+    return replace(left, active=name, previous="")
+
+
+def count_start(slots: Slots) -> Slots:
+    """A start of the process; too many of them during a trial end the trial."""
+    slots = replace(slots, starts=slots.starts + 1)
+    if not slots.on_trial:
+        return slots
+    boots = slots.running.boots + 1
+    if boots > LIMITS.trial_boots:
+        return roll_back(slots, Cause.CRASH, f"{boots} starts without a confirmation")
+    return slots.with_slot(slots.active, replace(slots.running, boots=boots))
+
+
+class SlotStore:
+    """The slots on disk. Every method leaves memory and disk equal, or raises and changes neither."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self._path = folder / FILE
+        self._disk = disk
+        disk.make_directory(folder)
+        disk.remove(self._path.with_name(FILE + ".tmp"))
+        self._slots = self._load()
+
+    @property
+    def slots(self) -> Slots:
+        return self._slots
+
+    def commit(self, slots: Slots) -> Slots:
+        """Make `slots` the truth. Raises OSError when the disk refuses; then the old state stays."""
+        if slots == self._slots:
+            return slots
+        if slots.security_floor < self._slots.security_floor:
+            raise SlotError("the security floor never sinks")
+        body = json.dumps({"format": FORMAT, **asdict(slots)}, sort_keys=True, separators=(",", ":")).encode()
+        self._disk.replace(self._path, body)
+        self._slots = slots
+        return slots
+
+    def _load(self) -> Slots:
+        try:
+            raw = json.loads(self._disk.read(self._path, LIMITS.identity_bytes))
+        except FileNotFoundError:
+            return Slots()
+        except ValueError as error:
+            raise SlotError(f"{self._path} is not readable ({error}); remove it to start from the built-in bundle") from error
+        try:
+            return _parse(raw)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SlotError(f"{self._path} has an unknown form ({error}); remove it to start from the built-in bundle") from error
+
+
+def _parse(raw: dict[str, object]) -> Slots:
+    if raw.pop("format") != FORMAT:
+        raise ValueError("format")
+    a, b, rollbacks = raw.pop("a"), raw.pop("b"), raw.pop("rollbacks")
+    if not (isinstance(a, dict) and isinstance(b, dict) and isinstance(rollbacks, list)):
+        raise TypeError("slots")
+    known = tuple(RollBack(**item) for item in rollbacks)
+    return replace(Slots(**raw), a=_slot(a), b=_slot(b), rollbacks=known)  # type: ignore[arg-type]  # checked by the constructor's field names
+
+
+def _slot(raw: dict[str, object]) -> Slot:
+    values = {**raw, "state": SlotState(str(raw["state"]))}
+    return Slot(**values)  # type: ignore[arg-type]  # field names are checked by the constructor

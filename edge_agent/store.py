@@ -1,0 +1,72 @@
+"""Verified bundle files by digest, shared by the slots of one device or by the devices of one process.
+
+A file gets its final name only after its signature chain, its hashes and its pieces were checked. Invariant:
+whatever lies under `<digest>.elb` has that SHA-384, or was damaged later; opening it checks again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
+from pathlib import Path
+
+from contracts.bundle import Bundle, BundleError
+from edge_agent.disk import Disk
+
+SUFFIX = ".elb"
+
+
+class BundleStore:
+    """A folder of bundles."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self._folder, self._disk = folder, disk
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        disk.make_directory(folder)
+        for left in folder.glob("*.new"):
+            disk.remove(left)
+
+    def path(self, digest: str) -> Path:
+        return self._folder / f"{digest}{SUFFIX}"
+
+    def incoming(self, digest: str, device: str) -> Path:
+        """Where a download is put before it is trusted."""
+        return self._folder / f"{digest[:16]}-{device}.new"
+
+    @contextmanager
+    def exclusive(self, digest: str) -> Iterator[None]:
+        """Let one thread at a time fetch a bundle."""
+        with self._locks[digest]:
+            yield
+
+    def adopt(self, incoming: Path, digest: str) -> Bundle:
+        """Verify a downloaded file and give it its name. Raises BundleError or OSError; then nothing is kept."""
+        try:
+            bundle = Bundle.open(incoming)
+            if bundle.digest != digest:
+                raise BundleError(incoming.name, "its SHA-384 is not the one that was offered", "fetch it again")
+        except (BundleError, OSError):
+            self._disk.remove(incoming)
+            raise
+        self._disk.sync(incoming)
+        self._disk.rename(incoming, self.path(digest))
+        self._disk.sync_directory(self._folder)
+        return Bundle.open(self.path(digest))
+
+    def open(self, digest: str) -> Bundle:
+        """Open and verify a stored bundle. Raises BundleError or OSError."""
+        bundle = Bundle.open(self.path(digest))
+        if bundle.digest != digest:
+            raise BundleError(self.path(digest).name, "its SHA-384 is not its name", "it will be fetched again")
+        return bundle
+
+    def collect(self, keep: Set[str]) -> int:
+        """Remove bundles that nobody refers to; return how many."""
+        removed = 0
+        for path in self._folder.glob(f"*{SUFFIX}"):
+            if path.stem not in keep:
+                self._disk.remove(path)
+                removed += 1
+        return removed
