@@ -1,0 +1,128 @@
+"""Tables of the schema `drift`. Times are seconds of the platform's clock (`contracts.clock`), which may be compressed."""
+
+from __future__ import annotations
+
+from sqlalchemy import ARRAY, BigInteger, Double, Identity, Index, Integer, LargeBinary, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from services.kit.database import Base
+
+SCHEMA = "drift"
+
+
+class ObserverRow(Base):
+    """Parameters of an observer (npz): without its projection the means of its reports cannot be read."""
+
+    __tablename__ = "observers"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    parameters: Mapped[bytes] = mapped_column(LargeBinary)
+    created: Mapped[float] = mapped_column(Double)
+
+
+class DeviceDay(Base):
+    """A report taken exactly once. The payload goes when it has been folded into its cohort-day."""
+
+    __tablename__ = "device_days"
+    __table_args__ = (
+        Index("ix_device_days_waiting", "embedding_id", "day", postgresql_where="payload IS NOT NULL"),
+        Index("ix_device_days_day", "day"),
+        {"schema": SCHEMA},
+    )
+
+    pseudonym: Mapped[str] = mapped_column(Text, primary_key=True)
+    day: Mapped[int] = mapped_column(Integer, primary_key=True)
+    embedding_id: Mapped[str] = mapped_column(Text)
+    cohort: Mapped[str] = mapped_column(Text)
+    payload: Mapped[bytes | None] = mapped_column(LargeBinary)
+
+
+class Rejected(Base):
+    """A report that was counted apart, and why. `digest` (SHA-256) makes a redelivery no second row."""
+
+    __tablename__ = "rejected"
+    __table_args__ = (
+        UniqueConstraint("digest", "reason"),
+        Index("ix_rejected_reason_id", "reason", "id"),
+        {"schema": SCHEMA},
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    digest: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text)
+    detail: Mapped[str] = mapped_column(Text)
+    at: Mapped[float] = mapped_column(Double)
+
+
+class CohortDayRow(Base):
+    """Merged statistics of a cohort on one day (`CohortDayStatistics.to_bytes`)."""
+
+    __tablename__ = "cohort_days"
+    __table_args__ = (Index("ix_cohort_days_embedding_id_day", "embedding_id", "day"), {"schema": SCHEMA})
+
+    embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    cohort: Mapped[str] = mapped_column(Text, primary_key=True)
+    day: Mapped[int] = mapped_column(Integer, primary_key=True)
+    devices: Mapped[int] = mapped_column(Integer)
+    frames: Mapped[int] = mapped_column(BigInteger)
+    clipped: Mapped[int] = mapped_column(BigInteger)
+    statistics: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class ReferenceRow(Base):
+    """Frozen baseline of a cohort (`Reference.to_bytes`). A re-reference adds a higher version."""
+
+    __tablename__ = "cohort_references"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    cohort: Mapped[str] = mapped_column(Text, primary_key=True)
+    version: Mapped[int] = mapped_column(Integer, primary_key=True)
+    days: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    devices: Mapped[int] = mapped_column(Integer)
+    cause: Mapped[str] = mapped_column(Text)
+    statistics: Mapped[bytes] = mapped_column(LargeBinary)
+    created: Mapped[float] = mapped_column(Double)
+
+
+class Evaluation(Base):
+    """Verdict on a cohort-day. `devices` tells which state of the cohort-day was judged."""
+
+    __tablename__ = "evaluations"
+    __table_args__ = (Index("ix_evaluations_embedding_id_day_cohort", "embedding_id", "day", "cohort"), {"schema": SCHEMA})
+
+    embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    cohort: Mapped[str] = mapped_column(Text, primary_key=True)
+    day: Mapped[int] = mapped_column(Integer, primary_key=True)
+    devices: Mapped[int] = mapped_column(Integer)
+    frames: Mapped[int] = mapped_column(BigInteger)
+    state: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text)
+    p: Mapped[float | None] = mapped_column(Double)
+    z: Mapped[float | None] = mapped_column(Double)
+    d: Mapped[float | None] = mapped_column(Double)
+    js: Mapped[float | None] = mapped_column(Double)
+    score_mean: Mapped[float] = mapped_column(Double)
+    evaluated: Mapped[float] = mapped_column(Double)
+
+
+class Alarm(Base):
+    """Cohorts that drifted on enough days. The id is the natural key (embedding, cohorts, days)."""
+
+    __tablename__ = "alarms"
+    __table_args__ = (Index("ix_alarms_created_id", "created", "id"), {"schema": SCHEMA})
+
+    id: Mapped[str] = mapped_column(Text, primary_key=True)
+    embedding_id: Mapped[str] = mapped_column(Text)
+    cohorts: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    days: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    z: Mapped[float] = mapped_column(Double)
+    d: Mapped[float] = mapped_column(Double)
+    js: Mapped[float | None] = mapped_column(Double)
+    state: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text)
+    flow_run_id: Mapped[str | None] = mapped_column(Text)
+    created: Mapped[float] = mapped_column(Double)
+    decided: Mapped[float | None] = mapped_column(Double)

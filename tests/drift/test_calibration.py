@@ -1,0 +1,116 @@
+"""False alarms at their nominal rate, and real shifts found: the promise of the drift test, by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from contracts.wire.drift import DriftState
+from services.drift.domain.hotelling import sigma_of
+from services.drift.domain.reference import Reference, own_spread, pooled_spread
+from services.drift.domain.verdict import judge, measure
+from services.drift.domain.votes import Votes
+from services.drift.limits import DriftSettings
+from tests.drift.fleet import Fleet, device_frames, mean_votes
+
+SUBSPACE = 28
+
+
+def p_values(seed: int, repeats: int, cohorts: int, devices: int, widths: tuple[float, ...]) -> np.ndarray:
+    """Return p of every cohort on a healthy day after two reference days; devices are drawn afresh each day."""
+    fleet, settings = Fleet(seed, frames=12, rho=0.8), DriftSettings(min_devices=20, min_freedom=60)
+    rng, found = fleet.generator(), []
+    level = rng.normal(size=(cohorts, SUBSPACE))
+    for _ in range(repeats):
+        day = [
+            [mean_votes(device_frames(rng, fleet, devices, widths[c], level[c]).mean(axis=1)) for _ in range(3)]
+            for c in range(cohorts)
+        ]
+        references = [Reference.of_days(days[:2]) for days in day]
+        spread = pooled_spread(references)
+        for days, reference in zip(day, references, strict=True):
+            verdict = measure(days[2], reference, spread, settings)
+            assert verdict.p is not None
+            found.append(verdict.p)
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("cohorts", "devices"), [(4, 50), (4, 100), (2, 80)])
+def test_healthy_days_alarm_at_the_nominal_rate(cohorts: int, devices: int) -> None:
+    p = p_values(seed=7, repeats=1000 // cohorts, cohorts=cohorts, devices=devices, widths=(1.0,) * cohorts)
+    assert 0.5 * 0.05 <= np.mean(p < 0.05) <= 2 * 0.05
+    assert np.mean(p < 0.01) <= 2 * 0.01 + 2 * np.sqrt(0.01 / len(p))
+    assert np.mean(p < 2.33e-4) <= 2.33e-4 + 3 / len(p)
+
+
+def test_a_cohort_that_is_wider_than_the_others_alarms_no_more_often() -> None:
+    p = p_values(seed=8, repeats=250, cohorts=4, devices=75, widths=(0.6, 0.8, 1.0, 1.6))
+    wide = p.reshape(-1, 4)[:, 3]
+    assert np.mean(wide < 0.05) <= 2 * 0.05
+    assert 0.5 * 0.05 <= np.mean(p < 0.05) <= 2 * 0.05
+
+
+def test_devices_that_stay_from_day_to_day_make_the_test_only_more_careful() -> None:
+    fleet, rng, found = Fleet(9), np.random.default_rng(9), []
+    for _ in range(200):
+        stay = rng.normal(size=(4, 75, SUBSPACE)) * np.sqrt(fleet.between)
+        days = [[mean_votes(who + 0.5 * rng.normal(size=who.shape)) for who in stay] for _ in range(3)]
+        references = [Reference.of_days([days[0][c], days[1][c]]) for c in range(4)]
+        spread = pooled_spread(references)
+        found += [measure(days[2][c], references[c], spread, DriftSettings()).z for c in range(4)]
+    assert max(z for z in found if z is not None) < 3.5
+
+
+def test_half_a_standard_deviation_spread_over_all_directions_is_found_with_200_devices() -> None:
+    rng = np.random.default_rng(10)
+    shift = np.full(SUBSPACE, 0.5 / np.sqrt(SUBSPACE))
+    found = []
+    for _ in range(60):
+        cohorts = {name: rng.normal(size=(3, 200, SUBSPACE)) * np.sqrt(0.5) for name in "abc"}
+        references = {n: Reference.of_days([mean_votes(d[0]), mean_votes(d[1])]) for n, d in cohorts.items()}
+        spread = pooled_spread(list(references.values()))
+        today = {n: mean_votes(d[2] + (shift if n == "a" else 0)) for n, d in cohorts.items()}
+        settings = DriftSettings()
+        verdicts = judge({n: measure(today[n], references[n], spread, settings) for n in today}, settings)
+        found.append(verdicts["a"].state in (DriftState.WARN, DriftState.SEVERE))
+        assert verdicts["b"].state is DriftState.STABLE
+    assert np.mean(found) >= 0.95
+
+
+def test_counting_frames_as_the_sample_would_cry_wolf() -> None:
+    """The mistake this design avoids: 60 autocorrelated frames of a device are no 60 witnesses."""
+    fleet = Fleet(11, frames=60)
+    rng = fleet.generator()
+    z = []
+    for _ in range(10):
+        reference = device_frames(rng, fleet, 60, 1.0, np.zeros(SUBSPACE)).reshape(-1, SUBSPACE)
+        current = device_frames(rng, fleet, 60, 1.0, np.zeros(SUBSPACE)).reshape(-1, SUBSPACE)
+        days = Reference.of_days([mean_votes(reference)])
+        z.append(measure(mean_votes(current), days, pooled_spread([days]), DriftSettings()).z)
+    assert all(value is not None and value > 3.5 for value in z)
+
+
+def test_the_own_size_of_a_cohort_is_measured_against_the_pool() -> None:
+    rng = np.random.default_rng(12)
+    narrow = Reference.of_days([mean_votes(0.5 * rng.normal(size=(300, SUBSPACE)))])
+    wide = Reference.of_days([mean_votes(2.0 * rng.normal(size=(300, SUBSPACE)))])
+    spread = pooled_spread([narrow, wide])
+    assert np.trace(own_spread(narrow, spread).covariance) / SUBSPACE == pytest.approx(0.25, rel=0.1)
+    assert np.trace(own_spread(wide, spread).covariance) / SUBSPACE == pytest.approx(4.0, rel=0.1)
+
+
+def test_sigma_is_the_normal_quantile_with_the_same_tail() -> None:
+    assert sigma_of(2.3262907903552504e-4) == pytest.approx(3.5, abs=1e-6)
+    assert sigma_of(0.5) == pytest.approx(0.0)
+    assert sigma_of(0.0) == 38.0
+
+
+def test_votes_of_identical_devices_give_no_number_from_nothing() -> None:
+    still = Votes.empty()
+    for _ in range(100):
+        still = still.merge(Votes.of(np.zeros(SUBSPACE), np.ones((8, 16), dtype=np.int64), 0.0))
+    reference = Reference.of_days([still, still, still, still])
+    verdict = measure(still, reference, pooled_spread([reference]), DriftSettings())
+    assert verdict.z is not None
+    assert verdict.z < 0
+    assert verdict.d == 0
