@@ -1,0 +1,1 @@
+"""Telemetry: takes what devices tell, once, and passes it on after a durable write."""

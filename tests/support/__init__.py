@@ -1,0 +1,1 @@
+"""Twins and fixtures that the tests of several parts share."""
