@@ -1,0 +1,1 @@
+"""Quantisation-aware training with learned scales, calibration, and exact QDQ ONNX export."""

@@ -1,0 +1,1 @@
+"""Incremental architecture search: operator table, sensitivity of stages, NSGA-II over the affected ones."""

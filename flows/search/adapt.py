@@ -1,0 +1,85 @@
+"""Update the kept supernet to new conditions before searching: the inherited stages stay frozen.
+
+The sandwich rule (largest, smallest, random; Yu and Huang 2019, arXiv 1903.05134) over a mix of normal and hard
+pairs. Stages outside `affected` get no gradient, so what they learned before is inherited unchanged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from flows.data.pairs import PairSet
+from flows.tasks.training import Budget, Loop, Progress, one_thread
+from flows.tasks.vsr.architecture import Architecture, Stage
+from flows.tasks.vsr.supernet import Supernet
+from flows.tasks.vsr.train import TrainSettings, psnr_loss, to_batch
+
+
+def adapt_supernet(
+    supernet: Supernet,
+    inherited: Architecture,
+    affected: tuple[int, ...],
+    normal: PairSet,
+    hard: PairSet,
+    budget: Budget,
+    settings: TrainSettings | None = None,
+    progress: Progress | None = None,
+) -> Supernet:
+    """Train the affected stages (in place) of a supernet; returns it with averaged weights."""
+    chosen = settings or TrainSettings(rate=1e-3)
+    supernet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # stub lacks the keyword-only form
+    trained = _affected_parameters(supernet, affected)
+    loop = Loop(trained, budget, rate=chosen.rate, progress=progress, random=np.random.default_rng(chosen.seed))
+    largest = _filled(supernet, inherited, affected, largest=True)
+    smallest = _filled(supernet, inherited, affected, largest=False)
+
+    def loss_of(_step: int, _share: float) -> Tensor:
+        low, high = _mixed_batch(normal, hard, chosen, loop.random)
+        loss = torch.zeros(())
+        for architecture in (largest, smallest, _random(supernet, inherited, affected, loop.random)):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                output = supernet(low, architecture)
+            loss = loss + psnr_loss(output, high)
+        return loss
+
+    with one_thread():
+        loop.run(loss_of)
+    loop.use_average()
+    return supernet
+
+
+def _affected_parameters(supernet: Supernet, affected: tuple[int, ...]) -> dict[str, nn.Parameter]:
+    per_stage = max(supernet.space.depths)
+    blocks = {index * per_stage + position for index in affected for position in range(per_stage)}
+    names = tuple(f"full.blocks.{block}." for block in sorted(blocks))
+    return {name: value for name, value in supernet.named_parameters() if name.startswith(names)}
+
+
+def _filled(supernet: Supernet, inherited: Architecture, affected: tuple[int, ...], *, largest: bool) -> Architecture:
+    space = supernet.space
+    pick = max if largest else min
+    stage = Stage(max(1, pick(space.depths)), pick(space.mids), pick(space.kernels))
+    return _replaced(inherited, {index: stage for index in affected})
+
+
+def _random(
+    supernet: Supernet, inherited: Architecture, affected: tuple[int, ...], random: np.random.Generator
+) -> Architecture:
+    sampled = supernet.space.sample(random)
+    return _replaced(inherited, {index: sampled.stages[index] for index in affected})
+
+
+def _replaced(inherited: Architecture, stages: dict[int, Stage]) -> Architecture:
+    merged = tuple(stages.get(index, stage) for index, stage in enumerate(inherited.stages))
+    return Architecture(inherited.trunk, merged)
+
+
+def _mixed_batch(
+    normal: PairSet, hard: PairSet, settings: TrainSettings, random: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    count = round(settings.batch * settings.hard_share)
+    easy = normal.patches(settings.batch - count, settings.patch, random)
+    tough = hard.patches(count, settings.patch, random)
+    return to_batch(np.concatenate((easy[0], tough[0])), np.concatenate((easy[1], tough[1])))

@@ -1,0 +1,167 @@
+"""NSGA-II over the affected stages: quality on held-aside training pairs against emulated latency.
+
+The genome holds (depth, mid, kernel) of each affected stage; every other stage is inherited. Quality comes from the
+supernet's slice, latency from the operator table; the worst ratio to the production model over all device classes
+and profiles is the second objective, and exceeding the gate's limit is a constraint. Each network is evaluated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from pymoo.algorithms.moo.nsga2 import NSGA2
+from pymoo.core.callback import Callback
+from pymoo.core.problem import Problem
+from pymoo.operators.crossover.sbx import SBX
+from pymoo.operators.mutation.pm import PM
+from pymoo.operators.repair.rounding import RoundingRepair
+from pymoo.operators.sampling.rnd import IntegerRandomSampling
+from pymoo.optimize import minimize
+from pymoo.termination import get_termination
+
+from flows.errors import FlowError
+from flows.tasks.vsr.architecture import Architecture, Space, Stage
+
+Quality = Callable[[Architecture], float]
+Latency = Callable[[Architecture], float]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Population, generations and operators of the search; `limit` is the largest latency ratio allowed."""
+
+    population: int = 16
+    generations: int = 6
+    crossover: float = 0.9
+    mutation: float = 0.1
+    limit: float = 1.04
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One evaluated network: dB on the validation pairs, latency relative to the production model."""
+
+    architecture: Architecture
+    psnr: float
+    latency_ratio: float
+
+    @property
+    def genes(self) -> str:
+        """Stages as text, for tables."""
+        return " ".join(f"{s.depth}x{s.mid}k{s.kernel}" for s in self.architecture.stages)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Everything evaluated, the Pareto front and the choice: best quality within the limit."""
+
+    chosen: Candidate
+    front: tuple[Candidate, ...]
+    evaluated: tuple[Candidate, ...]
+    space_size: int
+    searched: tuple[int, ...]
+
+
+def search(
+    space: Space,
+    inherited: Architecture,
+    affected: tuple[int, ...],
+    quality: Quality,
+    latency: Latency,
+    settings: SearchSettings | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> SearchResult:
+    """Search the affected stages of `inherited`. Raises FlowError when no network meets the latency limit."""
+    chosen = settings or SearchSettings()
+    genome = _Genome(space, inherited, affected or tuple(range(space.stages)))
+    problem = _Problem(genome, quality, latency, chosen.limit)
+    problem.seed(inherited)
+    algorithm = NSGA2(
+        pop_size=chosen.population,
+        sampling=IntegerRandomSampling(),
+        crossover=SBX(prob=chosen.crossover, eta=3.0, vtype=float, repair=RoundingRepair()),
+        mutation=PM(prob=1.0, prob_var=max(chosen.mutation, 1.0 / genome.length), eta=3.0, vtype=float, repair=RoundingRepair()),
+        eliminate_duplicates=True,
+    )
+    callback = _Progress(chosen.generations, progress)
+    minimize(
+        problem, algorithm, get_termination("n_gen", chosen.generations), seed=chosen.seed, callback=callback, verbose=False
+    )
+    evaluated = tuple(problem.memory.values())
+    feasible = [candidate for candidate in evaluated if candidate.latency_ratio <= chosen.limit]
+    if not feasible:
+        fastest = min(evaluated, key=lambda candidate: candidate.latency_ratio)
+        raise FlowError(
+            f"no network within {chosen.limit:.2f}x of the production latency (fastest found {fastest.latency_ratio:.2f}x); "
+            "allow smaller stages in the space or raise the limit"
+        )
+    best = max(feasible, key=lambda candidate: (candidate.psnr, -candidate.latency_ratio))
+    return SearchResult(best, pareto(evaluated), evaluated, genome.size, genome.affected)
+
+
+def pareto(candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """Candidates that no other beats in both quality and latency, fastest first."""
+    front: list[Candidate] = []
+    best = -np.inf
+    for candidate in sorted(candidates, key=lambda c: (c.latency_ratio, -c.psnr)):
+        if candidate.psnr > best:
+            front.append(candidate)
+            best = candidate.psnr
+    return tuple(front)
+
+
+class _Genome:
+    """Integers to architectures and back."""
+
+    def __init__(self, space: Space, inherited: Architecture, affected: tuple[int, ...]) -> None:
+        self.space, self.inherited, self.affected = space, inherited, affected
+        self._choices = (space.depths, space.mids, space.kernels)
+        self.upper = np.array([len(choice) - 1 for _ in affected for choice in self._choices])
+        self.length = len(self.upper)
+        self.size = int(np.prod(self.upper + 1))
+
+    def decode(self, genes: NDArray[np.int64]) -> Architecture:
+        stages = list(self.inherited.stages)
+        for position, index in enumerate(self.affected):
+            picked = genes[3 * position : 3 * position + 3]
+            depth, mid, kernel = (choice[int(gene)] for choice, gene in zip(self._choices, picked, strict=True))
+            stages[index] = Stage(depth, mid, kernel) if depth else Stage(0, min(self.space.mids), min(self.space.kernels))
+        architecture = Architecture(self.inherited.trunk, tuple(stages))
+        return architecture if architecture.depth else replace(architecture, stages=self.inherited.stages)
+
+
+class _Problem(Problem):  # type: ignore[misc]  # pymoo ships no types
+    def __init__(self, genome: _Genome, quality: Quality, latency: Latency, limit: float) -> None:
+        super().__init__(n_var=genome.length, n_obj=2, n_ieq_constr=1, xl=np.zeros(genome.length), xu=genome.upper, vtype=int)
+        self._genome, self._quality, self._latency, self._limit = genome, quality, latency, limit
+        self.memory: dict[Architecture, Candidate] = {}
+
+    def seed(self, architecture: Architecture) -> None:
+        self._candidate(architecture)
+
+    def _candidate(self, architecture: Architecture) -> Candidate:
+        known = self.memory.get(architecture)
+        if known is None:
+            known = Candidate(architecture, self._quality(architecture), self._latency(architecture))
+            self.memory[architecture] = known
+        return known
+
+    def _evaluate(self, x: NDArray[np.int64], out: dict[str, NDArray[np.float64]], *_: object, **__: object) -> None:
+        found = [self._candidate(self._genome.decode(np.rint(row).astype(np.int64))) for row in x]
+        out["F"] = np.array([[-candidate.psnr, candidate.latency_ratio] for candidate in found])
+        out["G"] = np.array([[candidate.latency_ratio - self._limit] for candidate in found])
+
+
+class _Progress(Callback):  # type: ignore[misc]  # pymoo ships no types
+    def __init__(self, generations: int, report: Callable[[float], None] | None) -> None:
+        super().__init__()
+        self._generations, self._report, self._done = generations, report, 0
+
+    def notify(self, _algorithm: object) -> None:
+        self._done += 1
+        if self._report is not None:
+            self._report(self._done / self._generations)
