@@ -1,0 +1,255 @@
+"""Tables of the schema `releases`.
+
+`*_at` columns are real time; columns without that ending (`created`, `entered`) are seconds of the platform's clock.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    DateTime,
+    Float,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    Text,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from services.kit.database import Base
+
+SCHEMA = "releases"
+NOW = func.now()
+
+
+def _reference(column: str) -> ForeignKey:
+    return ForeignKey(f"{SCHEMA}.{column}", ondelete="CASCADE")
+
+
+class EnrolmentToken(Base):
+    """Lets `uses_left` more devices in until `expires_at`. Only the SHA-256 of the token is kept."""
+
+    __tablename__ = "enrolment_tokens"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    token_hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    uses_left: Mapped[int] = mapped_column(Integer)
+    expires_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    created_by: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=NOW)
+
+
+class Device(Base):
+    """A device as it last described itself; never written by a poll."""
+
+    __tablename__ = "devices"
+    __table_args__ = (Index("ix_devices_device_class", "device_class"), {"schema": SCHEMA})
+
+    id: Mapped[str] = mapped_column(Text, primary_key=True)
+    public_key: Mapped[str] = mapped_column(Text, unique=True)
+    device_class: Mapped[str] = mapped_column(Text)
+    tags: Mapped[dict[str, str]] = mapped_column(JSONB)
+    agent_version: Mapped[str] = mapped_column(Text)
+    running_digest: Mapped[str] = mapped_column(Text, server_default="")
+    slot_stage: Mapped[str] = mapped_column(Text, server_default="")
+    last_cause: Mapped[str] = mapped_column(Text, server_default="")
+    sequence: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    state_epoch: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    enrolled: Mapped[float] = mapped_column(Float)
+    last_feedback: Mapped[float | None] = mapped_column(Float)
+
+
+class BundleRow(Base):
+    """A bundle in the update repository."""
+
+    __tablename__ = "bundles"
+    __table_args__ = (Index("ix_bundles_created", "created", "digest"), {"schema": SCHEMA})
+
+    digest: Mapped[str] = mapped_column(Text, primary_key=True)
+    release_version: Mapped[str] = mapped_column(Text)
+    security_epoch: Mapped[int] = mapped_column(Integer)
+    length: Mapped[int] = mapped_column(BigInteger)
+    build_id: Mapped[str] = mapped_column(Text)
+    target_path: Mapped[str] = mapped_column(Text)
+    targets: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    notes: Mapped[str] = mapped_column(Text)
+    revoked: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    created: Mapped[float] = mapped_column(Float)
+
+
+class RolloutRow(Base):
+    """A rollout. `version` is its ETag and changes with every change of state or stage."""
+
+    __tablename__ = "rollouts"
+    __table_args__ = (
+        Index(
+            "uq_rollouts_active_selector",
+            "selector_key",
+            unique=True,
+            postgresql_where=text("state IN ('running', 'paused')"),
+        ),
+        Index("ix_rollouts_created", "created", "id"),
+        Index("ix_rollouts_digest", "digest"),
+        {"schema": SCHEMA},
+    )
+
+    id: Mapped[str] = mapped_column(Text, primary_key=True)
+    digest: Mapped[str] = mapped_column(ForeignKey(f"{SCHEMA}.bundles.digest"))
+    state: Mapped[str] = mapped_column(Text)
+    stage: Mapped[int] = mapped_column(Integer, server_default="0")
+    selector: Mapped[dict[str, list[str]]] = mapped_column(JSONB)
+    selector_key: Mapped[str] = mapped_column(Text)
+    requested: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    salt: Mapped[str] = mapped_column(Text)
+    soak_s: Mapped[float] = mapped_column(Float)
+    min_devices: Mapped[int] = mapped_column(Integer)
+    silent_after_s: Mapped[float] = mapped_column(Float)
+    reason: Mapped[str] = mapped_column(Text)
+    verdict: Mapped[str] = mapped_column(Text, server_default="")
+    cause: Mapped[str] = mapped_column(Text, server_default="")
+    version: Mapped[int] = mapped_column(Integer, server_default="1")
+    human_actions: Mapped[int] = mapped_column(Integer, server_default="0")
+    first_release: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    previous_digest: Mapped[str | None] = mapped_column(Text)
+    standing: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    created_by: Mapped[str] = mapped_column(Text)
+    created: Mapped[float] = mapped_column(Float)
+    finished: Mapped[float | None] = mapped_column(Float)
+
+
+class StageRow(Base):
+    """One stage of a rollout. `targeted` and `fleet` count known devices by class when the stage began."""
+
+    __tablename__ = "rollout_stages"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    rollout_id: Mapped[str] = mapped_column(_reference("rollouts.id"), primary_key=True)
+    index: Mapped[int] = mapped_column(Integer, primary_key=True)
+    basis_points: Mapped[int] = mapped_column(Integer)
+    entered: Mapped[float | None] = mapped_column(Float)
+    entered_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    left: Mapped[float | None] = mapped_column(Float)
+    targeted: Mapped[dict[str, int]] = mapped_column(JSONB)
+    fleet: Mapped[dict[str, int]] = mapped_column(JSONB)
+
+
+class Exposure(Base):
+    """How far one device came with a rollout's bundle. `failed` never goes back to false."""
+
+    __tablename__ = "exposures"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    rollout_id: Mapped[str] = mapped_column(_reference("rollouts.id"), primary_key=True)
+    device_id: Mapped[str] = mapped_column(_reference("devices.id"), primary_key=True)
+    stratum: Mapped[str] = mapped_column(Text)
+    bucket: Mapped[int] = mapped_column(Integer)
+    stage: Mapped[str] = mapped_column(Text)
+    sequence: Mapped[int] = mapped_column(BigInteger)
+    failed: Mapped[bool] = mapped_column(Boolean)
+    confirmed: Mapped[bool] = mapped_column(Boolean)
+    heard: Mapped[bool] = mapped_column(Boolean)
+    cause: Mapped[str] = mapped_column(Text)
+    started: Mapped[float] = mapped_column(Float)
+    started_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=NOW)
+
+
+class HealthSum(Base):
+    """Sums of one device's health reports in one arm of one rollout; device means are sums over counts."""
+
+    __tablename__ = "health"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    rollout_id: Mapped[str] = mapped_column(_reference("rollouts.id"), primary_key=True)
+    device_id: Mapped[str] = mapped_column(_reference("devices.id"), primary_key=True)
+    arm: Mapped[str] = mapped_column(Text, primary_key=True)
+    stratum: Mapped[str] = mapped_column(Text)
+    bucket: Mapped[int] = mapped_column(Integer)
+    frames: Mapped[int] = mapped_column(BigInteger)
+    driver_errors: Mapped[int] = mapped_column(BigInteger)
+    deadline_misses: Mapped[int] = mapped_column(BigInteger)
+    cpu_frames: Mapped[int] = mapped_column(BigInteger)
+    latency_reports: Mapped[int] = mapped_column(Integer)
+    latency_log_sum: Mapped[float] = mapped_column(Float)
+    fidelity_reports: Mapped[int] = mapped_column(Integer)
+    fidelity_sum: Mapped[float] = mapped_column(Float)
+    degraded: Mapped[bool] = mapped_column(Boolean)
+
+
+class FeedbackItem(Base):
+    """Natural key of a report that was taken in, so that a repetition changes nothing."""
+
+    __tablename__ = "feedback_items"
+    __table_args__ = (Index("ix_feedback_items_received_at", "received_at"), {"schema": SCHEMA})
+
+    device_id: Mapped[str] = mapped_column(_reference("devices.id"), primary_key=True)
+    item_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    received_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=NOW)
+
+
+class DecisionRow(Base):
+    """One look at a rollout with everything the decision rests on; only ever added."""
+
+    __tablename__ = "decisions"
+    __table_args__ = (Index("ix_decisions_rollout_id_id", "rollout_id", "id"), {"schema": SCHEMA})
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    rollout_id: Mapped[str] = mapped_column(_reference("rollouts.id"))
+    at: Mapped[float] = mapped_column(Float)
+    stage: Mapped[int] = mapped_column(Integer)
+    decision: Mapped[str] = mapped_column(Text)
+    why: Mapped[str] = mapped_column(Text)
+    worst: Mapped[str] = mapped_column(Text)
+    alpha_each: Mapped[float] = mapped_column(Float)
+    code_version: Mapped[str] = mapped_column(Text)
+    inputs: Mapped[dict[str, Any]] = mapped_column(JSONB)  # Any: JSON
+    readings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)  # Any: JSON
+    fingerprint: Mapped[str] = mapped_column(Text)
+
+
+class Control(Base):
+    """The one row of what holds for the whole fleet; locking it puts changes of the state document in order."""
+
+    __tablename__ = "control"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    epoch: Mapped[int] = mapped_column(BigInteger)
+    killed: Mapped[bool] = mapped_column(Boolean)
+    kill_reason: Mapped[str] = mapped_column(Text)
+    security_epoch_floor: Mapped[int] = mapped_column(Integer)
+    baseline_digest: Mapped[str | None] = mapped_column(Text)
+
+
+class StateDocument(Base):
+    """A signed state document as it was served."""
+
+    __tablename__ = "state_documents"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    epoch: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    document: Mapped[bytes] = mapped_column(LargeBinary)
+    issued_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    expires_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+
+class Alert(Base):
+    """Something that a person should know: a roll back, a pause without verdict, the kill switch."""
+
+    __tablename__ = "alerts"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    kind: Mapped[str] = mapped_column(Text)
+    subject: Mapped[str] = mapped_column(Text)
+    detail: Mapped[str] = mapped_column(Text)
+    created: Mapped[float] = mapped_column(Float)
