@@ -57,3 +57,9 @@ class GateLimits:
 UPLOADS = UploadLimits()
 WORK = WorkLimits()
 GATE = GateLimits()
+
+BODY_LIMITS = {
+    "/v1/builds": UPLOADS.model_bytes + UPLOADS.quality_bytes + UPLOADS.observer_bytes + UPLOADS.meta_bytes,
+    "/v1/evaluation-sets": UPLOADS.evaluation_bytes,
+}
+"""Path prefix -> bytes of a whole request body; the middleware answers 413 beyond."""

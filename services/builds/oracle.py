@@ -1,0 +1,42 @@
+"""The second opinion: ONNX Runtime on the CPU runs the bundle's own ONNX, and its outputs become the same integers.
+
+The device is judged against this, value by value, in the output's own quantisation (`scale`, `zero_point` of the
+program's profile).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from contracts.npu.program import OutputTensor, Profile
+
+
+class Oracle:
+    """One ONNX model of a bundle (`model.onnx` or `quality.onnx`)."""
+
+    def __init__(self, model: bytes | memoryview) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(bytes(model), options, providers=["CPUExecutionProvider"])
+        self._input = self._session.get_inputs()[0].name
+
+    def run(self, frames: NDArray[np.uint8], profile: Profile) -> Mapping[str, NDArray[np.uint8]]:
+        """Outputs of u8 frames `[n, h, w, 3]` as u8 `[n, h, w, c]`, by name, one frame at a time."""
+        names = [output.name for output in self._session.get_outputs()]
+        rows: dict[str, list[NDArray[np.uint8]]] = {output.name: [] for output in profile.outputs}
+        for frame in frames:
+            feed = (frame.astype(np.float32) / np.float32(255.0)).transpose(2, 0, 1)[None]
+            answers = dict(zip(names, self._session.run(None, {self._input: feed}), strict=True))
+            for output in profile.outputs:
+                rows[output.name].append(_integers(answers[output.name][0], output))
+        return {name: np.stack(parts) for name, parts in rows.items()}
+
+
+def _integers(values: NDArray[np.float32], output: OutputTensor) -> NDArray[np.uint8]:
+    scaled = np.rint(values.transpose(1, 2, 0) / np.float32(output.scale)) + output.zero_point
+    return np.clip(scaled, 0, 255).astype(np.uint8)
