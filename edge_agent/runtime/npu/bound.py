@@ -1,0 +1,135 @@
+"""A profile bound to one memory: everything a frame needs is made once, and kept for as long as it is used."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import OrderedDict
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from contracts.npu.program import Profile, Program
+from contracts.npu.spec import ArrayModel
+from edge_agent.runtime.npu.binder import Binder, BoundCommand
+from edge_agent.runtime.npu.engines.base import Bytes, Engine, Step
+from edge_agent.runtime.npu.errors import PlanViolation
+from edge_agent.runtime.npu.faults import FaultSource
+from edge_agent.runtime.npu.limits import LIMITS
+from edge_agent.runtime.npu.memory import Memory, aligned_zeros
+from edge_agent.runtime.npu.timing import FrameTime, Timer
+
+
+class BoundProfile:
+    """Steps, input and outputs of one profile in one memory, and its nominal time."""
+
+    def __init__(self, memory: Memory, program: Program, index: int, engine: Engine) -> None:
+        profile, stream = program.profiles[index], program.commands(index)
+        _check_sizes(memory, profile, len(stream))
+        self.profile = profile
+        self.names = program.names
+        self.ddr = aligned_zeros(profile.ddr_extent)
+        memory.resident = None  # binding loads constants into the SRAM
+        self.commands = Binder(program, memory.sram, self.ddr, engine).bind(stream, profile.n_prologue)
+        self._prologue = _flat(self.commands[: profile.n_prologue])
+        self._frame = _flat(self.commands[profile.n_prologue :])
+        self.input = _image(self.ddr, profile.input_offset, profile.input, "the input")
+        self.outputs = {
+            out.name: _image(self.ddr, out.ddr_offset, (out.height, out.width, out.channels), out.name)
+            for out in profile.outputs
+        }
+        self._spec = memory.spec
+        self._times: dict[tuple[str, float, bool], FrameTime] = {}
+
+    def load_constants(self) -> None:
+        """Run the prologue."""
+        for step in self._prologue:
+            step()
+
+    def run(self) -> None:
+        """Run the frame's commands one after another."""
+        for step in self._frame:
+            step()
+
+    def run_with_flip(self, source: FaultSource, match: str | None) -> None:
+        """Run the frame, and turn one bit of what one command wrote, in the order of the stream."""
+        frame = self.commands[self.profile.n_prologue :]
+        named = [i for i, bound in enumerate(frame) if match and re.search(match, self._name(bound))]
+        choice = named or list(range(len(frame)))
+        at = choice[source.position(len(choice))[0]]
+        for position, bound in enumerate(frame):
+            for step in bound.steps:
+                step()
+            if position == at:
+                byte, bit = source.position(bound.target.size)
+                place = np.unravel_index(byte, bound.target.shape)
+                bound.target[place] ^= np.uint8(1 << bit)
+
+    def time(self, array: ArrayModel, mhz: float) -> FrameTime:
+        """Return the nominal time of a frame."""
+        return self._time(array, mhz, prologue=False)
+
+    def prologue_time(self, array: ArrayModel, mhz: float) -> FrameTime:
+        """Return the nominal time of the prologue."""
+        return self._time(array, mhz, prologue=True)
+
+    def _time(self, array: ArrayModel, mhz: float, prologue: bool) -> FrameTime:
+        key = (array.name, mhz, prologue)
+        if key not in self._times:
+            cut = self.profile.n_prologue
+            part = self.commands[:cut] if prologue else self.commands[cut:]
+            commands = [bound.command for bound in part]
+            self._times[key] = Timer(self._spec, array, mhz).time(commands, self.names)
+        return self._times[key]
+
+    def _name(self, bound: BoundCommand) -> str:
+        kernel = bound.command.kernel
+        return self.names[kernel] if kernel < len(self.names) else ""
+
+
+_bound: WeakKeyDictionary[Memory, OrderedDict[tuple[bytes, str], BoundProfile]] = WeakKeyDictionary()
+
+
+def bound_profile(
+    memory: Memory, program: Program, index: int, engine: Engine, content: bytes
+) -> BoundProfile:
+    """Return the profile bound to `memory`, made once for the same `content` digest; raises PlanViolation."""
+    with memory.lock:
+        kept = _bound.setdefault(memory, OrderedDict())
+        key = (content, engine.name)
+        found = kept.get(key)
+        if found is None:
+            found = kept[key] = BoundProfile(memory, program, index, engine)
+        kept.move_to_end(key)
+        while len(kept) > LIMITS.cached_programs:
+            kept.popitem(last=False)
+        return found
+
+
+def _check_sizes(memory: Memory, profile: Profile, commands: int) -> None:
+    where, remedy = f"profile {profile.name}", "compile again for this target"
+    if commands > LIMITS.max_commands:
+        raise PlanViolation(f"{commands} commands, at most {LIMITS.max_commands}", where, remedy)
+    if profile.ddr_extent > memory.spec.ddr_bytes:
+        raise PlanViolation(f"{profile.ddr_extent} bytes of DDR of {memory.spec.ddr_bytes}", where, remedy)
+    if not 0 <= profile.n_prologue < commands:
+        raise PlanViolation(f"{profile.n_prologue} prologue commands of {commands}", where, remedy)
+
+
+def _flat(commands: list[BoundCommand]) -> list[Step]:
+    return [step for bound in commands for step in bound.steps]
+
+
+def _image(ddr: Bytes, offset: int, shape: tuple[int, int, int], name: str) -> Bytes:
+    size = int(np.prod(shape))
+    if min(shape) < 1 or offset < 0 or offset + size > ddr.size:
+        raise PlanViolation(f"{name} {shape} at {offset} of {ddr.size} bytes of DDR", "section PROFILES", "compile again")
+    return ddr[offset : offset + size].reshape(shape)
+
+
+def content_digest(program: Program, index: int) -> bytes:
+    """Return a name for the profile's content; what is equal shares kernels and steps."""
+    digest = hashlib.sha256(repr((program.target, program.profiles[index], program.names)).encode())
+    for part in (program.commands(index), program.constants, program.quant):
+        digest.update(part.tobytes())
+    return digest.digest()

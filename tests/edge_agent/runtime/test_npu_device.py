@@ -1,0 +1,256 @@
+"""The emulated NPU runs a hand-assembled program exactly, refuses what it must, and fails as it is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from contracts.npu.program import COMMAND, Op, Program, ProgramError, Space
+from edge_agent.runtime.npu import (
+    DeviceHang,
+    DriverError,
+    DriverTooOld,
+    Faults,
+    FrameRefused,
+    NpuDevice,
+    PlanViolation,
+    ProgramRefused,
+)
+from edge_agent.runtime.npu.engines.select import engine_named
+from tests.edge_agent.runtime import reference
+from tests.edge_agent.runtime.assembler import Assembler, layer, region, residual_net
+
+
+def frames(size: tuple[int, int, int], count: int = 3) -> list[np.ndarray]:
+    random = np.random.default_rng(9)
+    return [random.integers(0, 256, size, dtype=np.uint8) for _ in range(count)]
+
+
+@pytest.mark.parametrize("engine", ["ort", "ort-u8u8", "numpy"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_engine_gives_exactly_the_arithmetic(engine: str, shared: bool) -> None:
+    net = residual_net()
+    device = NpuDevice("npu-4t", engine=engine_named(engine), shared=shared)
+    loaded = device.load(Program.open(net.program))
+    for frame in frames(net.size):
+        result = device.infer(loaded, frame).outputs["y"]
+        assert np.array_equal(result, reference.residual_net(net, frame))
+        assert len(np.unique(result)) > 50  # a test that saturates proves nothing
+
+
+def test_two_programs_take_turns_on_one_device() -> None:
+    nets = [residual_net(seed=1), residual_net(seed=2, channels=12, blocks=1)]
+    device = NpuDevice("npu-4t")
+    loaded = [device.load(Program.open(net.program)) for net in nets]
+    for frame in frames(nets[0].size):
+        for net, program in zip(nets, loaded, strict=True):
+            assert np.array_equal(device.infer(program, frame).outputs["y"], reference.residual_net(net, frame))
+
+
+def test_shared_devices_do_not_disturb_each_other() -> None:
+    nets = [residual_net(seed=seed) for seed in (1, 2, 1)]
+    devices = [NpuDevice("npu-4t", shared=True, seed=index) for index in range(3)]
+    loaded = [device.load(Program.open(net.program)) for device, net in zip(devices, nets, strict=True)]
+    for frame in frames(nets[0].size):
+        for device, net, program in zip(devices, nets, loaded, strict=True):
+            assert np.array_equal(device.infer(program, frame).outputs["y"], reference.residual_net(net, frame))
+
+
+def test_outputs_belong_to_the_caller() -> None:
+    net = residual_net()
+    device = NpuDevice("npu-4t")
+    loaded = device.load(Program.open(net.program))
+    one, two = frames(net.size, 2)
+    kept = device.infer(loaded, one).outputs["y"]
+    before = kept.copy()
+    device.infer(loaded, two)
+    assert np.array_equal(kept, before)
+
+
+def test_strided_regions_streamed_weights_and_strides_are_exact() -> None:
+    random = np.random.default_rng(3)
+    size, channels = (10, 14, 5), 6
+    one, two = layer(random, 5, channels, 5), layer(random, channels, 4, 1)
+    build = Assembler(names=["a"])
+    wide = {"row_stride": 14 * 16, "pixel_stride": 16}
+    source = region(Space.SRAM, build.room(10 * 14 * 16), size, **wide)
+    build.command(Op.DMA, src=region(Space.DDR, 0, size), dst=source)
+    middle = region(Space.SRAM, build.room(5 * 7 * 8 + 128), (5, 7, channels), row_stride=7 * 8, pixel_stride=8)
+    build.conv(source, middle, one.weights, one.bias, one.mult, input_zp=9, out_zp=30, sh=2, sw=2, flags=1)
+    result = region(Space.DDR, 1024, (5, 7, 4))
+    conv = build.conv(middle, result, two.weights, two.bias, two.mult, input_zp=30, out_zp=100)
+    late = build.prologue[-3:]  # the constants of the second convolution arrive in the frame itself
+    del build.prologue[-3:]
+    build.frame[-1:] = [*late, conv]
+    device = NpuDevice("npu-4t")
+    loaded = device.load(Program.open(build.program(size, [("y", 1024, (5, 7, 4))], 2048)))
+    for frame in frames(size):
+        expected = reference.conv(reference.conv(frame, one, 9, 30, stride=2), two, 30, 100)
+        assert np.array_equal(device.infer(loaded, frame).outputs["y"], expected)
+
+
+def test_weights_that_an_activation_overwrites_are_read_from_the_arena() -> None:
+    net = residual_net(blocks=1)
+    program = Program.open(net.program)
+    stream = program.commands(0)
+    weights = int(stream[stream["op"] == Op.CONV][-1]["weights_offset"])
+    damaged = _with_stream(net.program, lambda s: s["dst"]["offset"].__setitem__(_conv_at(s, 1), weights))
+    device = NpuDevice("npu-4t")
+    loaded = device.load(Program.open(damaged))
+    frame = frames(net.size)[0]
+    result = device.infer(loaded, frame).outputs["y"]
+    assert not np.array_equal(result, reference.residual_net(net, frame))
+
+
+def _conv_at(stream: np.ndarray, number: int) -> int:
+    return int(np.flatnonzero(stream["op"] == Op.CONV)[number])
+
+
+def _with_stream(file: bytes, change: object) -> bytes:
+    """Return the program with its first profile's stream changed and all digests right."""
+    from contracts.npu.program import ProgramWriter
+
+    program = Program.open(file)
+    stream = program.commands(0).copy()
+    change(stream)  # type: ignore[operator]
+    writer = ProgramWriter(program.target, program.build_id)
+    writer.add_profile(program.profiles[0], stream)
+    return writer.to_bytes(program.names, program.constants.tobytes(), program.quant.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: s["dst"]["offset"].__setitem__(_conv_at(s, 0), 4 * 1024 * 1024 - 64), "ends at byte"),
+        (lambda s: s["dst"]["rows"].__setitem__(_conv_at(s, 0), 5), "a result of"),
+        (lambda s: s["weights_offset"].__setitem__(_conv_at(s, 0), 2**32 - 8), "constants end"),
+        (lambda s: s["op"].__setitem__(_conv_at(s, 0), 77), "unknown operation"),
+        (lambda s: s["dst"]["space"].__setitem__(_conv_at(s, 0), Space.CONST), "read-only"),
+        (lambda s: s["src"]["space"].__setitem__(_conv_at(s, 0), 9), "unknown memory"),
+        (lambda s: s["src"]["layout"].__setitem__(_conv_at(s, 0), 9), "unknown layout"),
+        (lambda s: s["sh"].__setitem__(_conv_at(s, 0), 0), "a convolution with"),
+        (lambda s: s["groups"].__setitem__(_conv_at(s, 0), 5), "do not divide"),
+        (lambda s: s["dst"].__setitem__(_conv_at(s, 1), s["src"][_conv_at(s, 1)]), "overwrites its own input"),
+        (lambda s: s["row_stride" if False else "dst"]["pixel_stride"].__setitem__(_conv_at(s, 0), 1), "overlap"),
+    ],
+)
+def test_a_wrong_plan_is_refused_by_name(change: object, words: str) -> None:
+    device = NpuDevice("npu-4t")
+    program = Program.open(_with_stream(residual_net().program, change))
+    with pytest.raises(PlanViolation, match=words) as refused:
+        device.load(program, bind_all=True)
+    assert "command" in str(refused.value)
+
+
+def test_a_truncated_or_damaged_program_is_refused() -> None:
+    file = residual_net().program
+    for bad in (file[:100], file[:-1], b"ZIP!" + file[4:], file[:4000] + b"\x55" + file[4001:], b""):
+        with pytest.raises(ProgramError):
+            Program.open(bad)
+
+
+def test_a_program_for_another_target_is_refused() -> None:
+    device = NpuDevice("npu-2t")
+    with pytest.raises(ProgramRefused, match="npu-4t.*npu-2t"):
+        device.load(Program.open(residual_net().program))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        np.zeros((12, 17, 3), np.uint8),
+        np.zeros((12, 16, 3), np.float32),
+        np.zeros((12, 16), np.uint8),
+        np.zeros((1, 12, 16, 3), np.uint8),
+    ],
+)
+def test_a_frame_of_another_size_or_type_is_refused(frame: np.ndarray) -> None:
+    device = NpuDevice("npu-4t")
+    loaded = device.load(Program.open(residual_net().program))
+    with pytest.raises(FrameRefused, match="12, 16, 3"):
+        device.infer(loaded, frame)
+
+
+def test_an_unknown_profile_is_refused() -> None:
+    net = residual_net()
+    device = NpuDevice("npu-4t")
+    with pytest.raises(FrameRefused, match="999x1"):
+        device.infer(device.load(Program.open(net.program)), frames(net.size)[0], "999x1")
+
+
+def test_an_old_driver_refuses_to_load() -> None:
+    device = NpuDevice("npu-4t", faults=Faults(driver="0.9"))
+    with pytest.raises(DriverTooOld, match="0.9"):
+        device.load(Program.open(residual_net().program))
+
+
+def test_driver_errors_come_at_their_rate_and_leave_the_device_usable() -> None:
+    net = residual_net(blocks=1)
+    device = NpuDevice("npu-4t", faults=Faults(driver_error_rate=0.3), seed=4)
+    loaded = device.load(Program.open(net.program))
+    frame, failed = frames(net.size)[0], 0
+    for _ in range(200):
+        try:
+            assert np.array_equal(device.infer(loaded, frame).outputs["y"], reference.residual_net(net, frame))
+        except DriverError:
+            failed += 1
+    assert 35 <= failed <= 85
+
+
+def test_a_hang_ends_with_its_own_error() -> None:
+    net = residual_net()
+    device = NpuDevice("npu-4t", faults=Faults(hang_rate=1.0))
+    with pytest.raises(DeviceHang, match="500 ms"):
+        device.infer(device.load(Program.open(net.program)), frames(net.size)[0])
+
+
+def test_a_bit_flip_changes_pixels_and_is_gone_in_the_next_healthy_run() -> None:
+    net = residual_net()
+    device = NpuDevice("npu-4t", faults=Faults(bit_flip_rate=1.0, match="tail"), seed=2)
+    loaded = device.load(Program.open(net.program))
+    frame = frames(net.size)[0]
+    expected = reference.residual_net(net, frame)
+    changed = device.infer(loaded, frame).outputs["y"] != expected
+    assert np.count_nonzero(changed) == 1
+    device.set_faults(Faults())
+    assert np.array_equal(device.infer(device.load(Program.open(net.program)), frame).outputs["y"], expected)
+
+
+def test_faults_that_match_another_build_leave_this_one_alone() -> None:
+    net = residual_net()
+    frame = frames(net.size)[0]
+    other = NpuDevice("npu-4t", faults=Faults(driver_error_rate=1.0, match="ffee"))
+    other.infer(other.load(Program.open(net.program)), frame)
+    for match in ("000102", "^block1$"):
+        device = NpuDevice("npu-4t", faults=Faults(driver_error_rate=1.0, match=match))
+        with pytest.raises(DriverError):
+            device.infer(device.load(Program.open(net.program)), frame)
+
+
+def test_a_slow_clock_stretches_simulated_time() -> None:
+    net = residual_net()
+    frame = frames(net.size)[0]
+    times = []
+    for factor in (1.0, 3.0):
+        device = NpuDevice("npu-4t", faults=Faults(slow_factor=factor), seed=1)
+        times.append(device.infer(device.load(Program.open(net.program)), frame).simulated_ms)
+    assert times[1] == pytest.approx(3 * times[0], rel=1e-6)
+
+
+def test_two_devices_differ_a_little_and_one_repeats_itself() -> None:
+    net = residual_net()
+    frame = frames(net.size)[0]
+
+    def latencies(seed: int) -> list[float]:
+        device = NpuDevice("npu-4t", seed=seed)
+        loaded = device.load(Program.open(net.program))
+        return [device.infer(loaded, frame).simulated_ms for _ in range(50)]
+
+    first, again, other = latencies(1), latencies(1), latencies(2)
+    assert first == again
+    assert first != other
+    assert np.std(first[1:]) / np.mean(first[1:]) < 0.05
+
+
+def test_commands_of_the_contract_are_decoded_whole() -> None:
+    assert COMMAND.itemsize == 192  # a new field must be decoded, or refused, by the device
