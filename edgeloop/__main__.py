@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -94,8 +92,6 @@ def _version() -> str:
 
 def main() -> None:
     """Entry point."""
-    if not __package__:  # pragma: no cover
-        sys.path.insert(0, os.getcwd())
     app(prog_name="edgeloop")
 
 

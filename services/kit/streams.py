@@ -21,6 +21,12 @@ import structlog
 from services.kit.limits import STREAM
 from services.kit.settings import settings
 
+_APPEND = """
+local id = redis.call('XADD', KEYS[1], '*', unpack(ARGV, 2))
+if tonumber(ARGV[1]) > tonumber(redis.call('GET', KEYS[2]) or '0') then redis.call('SET', KEYS[2], ARGV[1]) end
+return id
+"""
+
 log = structlog.get_logger(__name__)
 
 
@@ -50,10 +56,21 @@ def _connection(url: str) -> redis.Redis:
     return redis.Redis.from_url(url, socket_connect_timeout=3, socket_timeout=10, health_check_interval=15)
 
 
-def publish(stream: str, fields: Mapping[str, str | bytes]) -> str:
-    """Append one message; returns its id."""
-    added: Any = connection().xadd(stream, dict(fields))  # Any: redis-py types answers as sync or async
+def publish(stream: str, fields: Mapping[str, str | bytes], mark: int = 0) -> str:
+    """Append one message; returns its id.
+
+    `mark` is the publisher's own number of the message (a row id). The highest one is kept beside the stream, in the
+    same step, so that a publisher can tell by `mark_of` that Redis lost messages.
+    """
+    flat: list[str | bytes] = [part for field in fields.items() for part in field]
+    added: Any = connection().eval(_APPEND, 2, stream, f"mark:{stream}", str(mark), *flat)  # Any: sync or async
     return str(added.decode())
+
+
+def mark_of(stream: str) -> int:
+    """The highest mark published; 0 when there is none, or when Redis lost everything."""
+    kept: Any = connection().get(f"mark:{stream}")
+    return int(kept or 0)
 
 
 def consume(stream: str, group: str, handler: Handler, batch: int = 100) -> int:
