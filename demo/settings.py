@@ -1,0 +1,44 @@
+"""Size and pace of the demo. All of it is printed at the start, the compression of time first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contracts.clock import SECONDS_PER_DAY
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """A quarter of an hour on two cores.
+
+    `day_s` is how many real seconds a simulated day lasts while the fleet is watched, `learning_factor` the pace
+    while a model is trained (learning takes real minutes, so time must not fly), `release_day_s` the pace of rollouts.
+    """
+
+    light_devices: int = 300
+    full_devices: int = 6
+    healthy_share: float = 1 / 3
+    day_s: float = 20.0
+    learning_factor: float = 60.0
+    release_day_s: float = 40.0
+    healthy_days: int = 3
+    frames_per_day: int = 16
+    min_report_frames: int = 8
+    min_sessions: int = 1
+    variants: int = 6
+    clip_frames: int = 60
+    budget_minutes: float = 4.0
+    soak_hours: float = 6.0
+    min_devices: int = 5
+    wall_limit_s: float = 900.0
+    seed: int = 7
+
+    @property
+    def watching_factor(self) -> float:
+        """Simulated seconds per real second while the fleet is watched."""
+        return SECONDS_PER_DAY / self.day_s
+
+    @property
+    def release_factor(self) -> float:
+        """Simulated seconds per real second while a release rolls out."""
+        return SECONDS_PER_DAY / self.release_day_s

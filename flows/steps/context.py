@@ -1,0 +1,106 @@
+"""What every step of a run may use: folder, platform, corpus, models, budget, device command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flows.data.corpus import Clip, Corpus, Split, default_corpus, folder_corpus
+from flows.data.pairs import View
+from flows.model_store import Generation, ModelStore
+from flows.platform import Platform
+from flows.run_folder import RunFolder
+
+PROFILES = ((72, 88), (136, 320), (360, 640))
+"""Input sizes (rows, columns) that a bundle serves by default."""
+
+TARGETS = ("npu-4t", "npu-2t")
+MAX_VIEW_HEIGHT = 400
+
+
+@dataclass(frozen=True)
+class RetrainSettings:
+    """What a run is asked for. `budget_minutes` covers learning only, not compiling and gating."""
+
+    budget_minutes: float = 4.5
+    seed: int = 0
+    profiles: tuple[tuple[int, int], ...] = PROFILES
+    targets: tuple[str, ...] = TARGETS
+    corpus: str | None = None
+    auto_release: bool = True
+    latency_limit: float = 1.04
+    soak_s: float = 4 * 3_600.0
+    min_devices: int = 5
+
+    @classmethod
+    def from_environment(cls, **changes: object) -> RetrainSettings:
+        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES and then by `changes`."""
+        found: dict[str, object] = {}
+        for name, kind in (("budget_minutes", float), ("soak_s", float), ("min_devices", int), ("corpus", str)):
+            raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
+            if raw:
+                found[name] = kind(raw)
+        return cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
+
+
+def report_nothing(_step: str, _share: float) -> None:
+    """Progress sink for callers that do not watch."""
+
+
+@dataclass
+class RunContext:
+    """One run. `progress` is told (what, share of that step)."""
+
+    key: str
+    folder: RunFolder
+    platform: Platform
+    store: ModelStore
+    parent: Generation
+    corpus: Corpus
+    settings: RetrainSettings
+    lab_command: tuple[str, ...] = (sys.executable, "-m", "edge_agent.lab")
+    progress: Callable[[str, float], None] = field(default=report_nothing)
+
+    @property
+    def training_clips(self) -> list[tuple[Clip, View]]:
+        """Clips that may be trained on, each shrunk to the sizes that calls have."""
+        return views_of(self.corpus.of(Split.TRAIN))
+
+    @property
+    def held_out_clips(self) -> list[tuple[Clip, View]]:
+        """Clips that nothing was ever trained on."""
+        return [(clip, view) for clip, view in views_of(self.corpus.of(Split.HELD_OUT), smaller=False)]
+
+
+def views_of(clips: tuple[Clip, ...], *, smaller: bool = True) -> list[tuple[Clip, View]]:
+    """Each clip at its first size of at most 400 rows and, when `smaller`, at half of that."""
+    found: list[tuple[Clip, View]] = []
+    for clip in clips:
+        scale = 1
+        while clip.height // scale > MAX_VIEW_HEIGHT:
+            scale += 1
+        found.append((clip, View(scale=scale, limit=48)))
+        if smaller and clip.height // (2 * scale) >= 128:
+            found.append((clip, View(scale=2 * scale, limit=48)))
+    return found
+
+
+def open_context(
+    key: str, state: Path, platform: Platform, settings: RetrainSettings, progress: Callable[[str, float], None] | None = None
+) -> RunContext:
+    """Open (or continue) the run `key` below the state folder."""
+    store = ModelStore(state / "models")
+    corpus = folder_corpus(Path(settings.corpus)) if settings.corpus else default_corpus()
+    return RunContext(
+        key,
+        RunFolder(state / "runs" / key),
+        platform,
+        store,
+        store.current(),
+        corpus,
+        settings,
+        progress=progress or report_nothing,
+    )

@@ -1,0 +1,107 @@
+"""Second step: stand-ins for the hard clusters, and the pairs that training draws from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from flows.data.corpus import Clip
+from flows.data.degrade import NORMAL_VARIETY, Degradation
+from flows.data.pairs import PairSet, View, make_pairs
+from flows.embedder import SegmentEmbedder
+from flows.hardset import HardSet, Vectors, build_hard_set, training_vectors
+from flows.run_folder import Json
+from flows.steps.collect import target_clusters
+from flows.steps.context import RunContext
+
+NORMAL_CONDITIONS = NORMAL_VARIETY[::2]
+MAX_CONDITIONS = 6
+VALIDATION_SEED = 1_000
+
+
+@dataclass(frozen=True)
+class TrainingPairs:
+    """Pairs to train on and pairs set aside (same clips, other draws of noise and loss) to choose by."""
+
+    normal: PairSet
+    hard: PairSet
+    normal_validation: PairSet
+    hard_validation: PairSet
+
+
+def find_hard_set(run: RunContext, collected: Json) -> Json:
+    """Search stand-ins for every uncovered cluster; the JSON holds what later steps and people need."""
+    embedder = SegmentEmbedder(run.parent.quality)
+    present = parent_vectors(run, embedder)
+    training = np.concatenate([vectors for _, _, vectors in present])
+    found = build_hard_set(
+        target_clusters(collected), run.training_clips, embedder, training, float(collected["eps"]),
+        progress=lambda what, share: run.progress(f"hard set: {what}", share),
+    )  # fmt: skip
+    return _to_json(found)
+
+
+def parent_vectors(run: RunContext, embedder: SegmentEmbedder) -> list[tuple[str, str, Vectors]]:
+    """Where the parent's training set lands: normal conditions, and what earlier runs added."""
+    conditions = (*NORMAL_VARIETY, *(Degradation.from_json(text) for text in run.parent.conditions))
+    return training_vectors(run.training_clips, conditions, embedder)
+
+
+def hard_conditions(hard: Json) -> tuple[Degradation, ...]:
+    """The distinct conditions of the accepted stand-ins, those that reached most members first."""
+    weight: dict[Degradation, int] = {}
+    for row in hard["stand_ins"]:
+        condition = Degradation(**row["degradation"])
+        weight[condition] = weight.get(condition, 0) + int(row["reached"])
+    return tuple(sorted(weight, key=lambda condition: -weight[condition]))[:MAX_CONDITIONS]
+
+
+def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
+    """Decode and degrade. Every training clip is taken through every hard condition, so that content never decides."""
+    clips = run.training_clips
+    conditions = hard_conditions(hard)
+    earlier = tuple(Degradation.from_json(text) for text in run.parent.conditions)
+    by_view: dict[View, list[Clip]] = {}
+    for clip, view in clips:
+        by_view.setdefault(view, []).append(clip)
+
+    def pairs(degradations: tuple[Degradation, ...], limit: int) -> PairSet:
+        made = [
+            pair
+            for view, group in by_view.items()
+            for pair in make_pairs(group, degradations, (View(view.scale, view.stride, limit, (256, 256)),)).pairs
+        ]
+        return PairSet(tuple(made))
+
+    aside = tuple(condition.with_seed(VALIDATION_SEED) for condition in conditions[:2])
+    run.progress("degrading clips", 0.2)
+    normal = pairs(NORMAL_CONDITIONS, 24)
+    run.progress("degrading clips", 0.5)
+    stressed = pairs((*conditions, *earlier), 24)
+    run.progress("degrading clips", 0.9)
+    return TrainingPairs(normal, stressed, pairs(NORMAL_CONDITIONS[:1], 3), pairs(aside or conditions, 3))
+
+
+def _to_json(found: HardSet) -> Json:
+    return {
+        "eps": found.eps,
+        "coverage_before": found.coverage_before,
+        "coverage_after": found.coverage_after,
+        "before": found.before,
+        "after": found.after,
+        "members": found.members,
+        "tried": found.tried,
+        "stand_ins": [
+            {
+                "cluster": s.cluster,
+                "clip": s.clip,
+                "view": asdict(s.view),
+                "degradation": asdict(s.degradation),
+                "vectors": s.vectors.tolist(),
+                "distance": s.distance,
+                "reached": s.reached,
+            }
+            for s in found.stand_ins
+        ],
+    }
