@@ -25,7 +25,7 @@ class DriftLimits:
     cohorts_per_day: int = 10_000
     alarm_cohorts: int = 1_000
     prefect_timeout_s: float = 10.0
-    dead_retrain_s: float = 6 * 3600.0
+    dead_flow_run_s: float = 6 * 3600.0
 
 
 LIMITS = DriftLimits()
@@ -39,12 +39,16 @@ class DriftSettings(BaseSettings):
 
     reference_days: int = Field(2, ge=1, le=28, description="days: length of a cohort's reference window")
     reference_min_devices: int = Field(30, ge=2, description="devices a day needs to count for the reference")
-    grace_hours: float = Field(6.0, ge=0.0, le=48.0, description="hours after midnight before a day is complete")
+    grace_hours: float = Field(
+        6.0, ge=0.0, le=48.0, description="hours after midnight before a day is complete"
+    )
     min_devices: int = Field(60, ge=2, description="devices on each side of the test of the mean")
     min_freedom: int = Field(300, ge=60, description="pooled reference device-days behind the spread")
     min_devices_js: int = Field(200, ge=2, description="devices on each side of the divergence")
     z_threshold: float = Field(3.5, gt=0, description="sigma-equivalent, one-sided: tail 2.3e-4")
-    false_discovery_rate: float = Field(0.01, gt=0, le=0.5, description="expected share of false cohorts in a day's alarms")
+    false_discovery_rate: float = Field(
+        0.01, gt=0, le=0.5, description="expected share of false cohorts in a day's alarms"
+    )
     d_warn: float = Field(0.35, gt=0, description="reference standard deviations of one frame")
     d_severe: float = Field(1.0, gt=0, description="reference standard deviations of one frame")
     js_warn: float = Field(0.03, gt=0, le=0.6931, description="nats on 16 bins")

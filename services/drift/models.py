@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ARRAY, BigInteger, Double, Identity, Index, Integer, LargeBinary, Text, UniqueConstraint
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Double,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    Text,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from services.kit.database import Base
@@ -90,7 +100,10 @@ class Evaluation(Base):
     """Verdict on a cohort-day. `devices` tells which state of the cohort-day was judged."""
 
     __tablename__ = "evaluations"
-    __table_args__ = (Index("ix_evaluations_embedding_id_day_cohort", "embedding_id", "day", "cohort"), {"schema": SCHEMA})
+    __table_args__ = (
+        Index("ix_evaluations_embedding_id_day_cohort", "embedding_id", "day", "cohort"),
+        {"schema": SCHEMA},
+    )
 
     embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
     cohort: Mapped[str] = mapped_column(Text, primary_key=True)

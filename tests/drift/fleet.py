@@ -14,7 +14,25 @@ from contracts.statistics.moments import BINS, HISTOGRAMS, SUBSPACE
 from services.drift.domain.votes import Votes
 
 Array = NDArray[np.float64]
-EDGES = np.array([-1.534, -1.150, -0.887, -0.674, -0.489, -0.319, -0.157, 0, 0.157, 0.319, 0.489, 0.674, 0.887, 1.150, 1.534])
+EDGES = np.array(
+    [
+        -1.534,
+        -1.150,
+        -0.887,
+        -0.674,
+        -0.489,
+        -0.319,
+        -0.157,
+        0,
+        0.157,
+        0.319,
+        0.489,
+        0.674,
+        0.887,
+        1.150,
+        1.534,
+    ]
+)
 
 
 @dataclass(frozen=True)

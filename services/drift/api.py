@@ -1,0 +1,87 @@
+"""HTTP API of drift."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query
+
+from contracts.clock import clock_from_environment
+from contracts.statistics import ObserverError, ObserverParameters
+from contracts.wire.drift import CohortList, DriftAlarm
+from services.drift import ingest, queries, service
+from services.drift.limits import drift_settings
+from services.drift.schemas import CohortDayDetail, EvaluationAnswer, ObserverAnswer, RejectedReason
+from services.kit.audit import record
+from services.kit.auth import Subject, requires
+from services.kit.database import SessionDep
+from services.kit.pages import Page, PageDep, encode_cursor, page_of
+from services.kit.problems import Conflict, MalformedPayload, declare
+
+router = APIRouter(tags=["drift"])
+
+Reader = Annotated[Subject, requires("drift:read")]
+Writer = Annotated[Subject, requires("drift:write")]
+
+
+class ObserverConflict(Conflict):
+    slug, title = "observer-conflict", "Another observer has this embedding id"
+
+
+@router.get("/v1/cohorts")
+def list_drift_cohorts(_: Reader, session: SessionDep, page: PageDep) -> CohortList:
+    """Latest standing of every cohort of the newest embedding."""
+    rows = queries.cohorts(session, page, drift_settings())
+    more = len(rows) > page.limit
+    shown = tuple(rows[: page.limit])
+    return CohortList(items=shown, next_cursor=encode_cursor(shown[-1].cohort) if more else None)
+
+
+@router.get("/v1/series")
+def list_drift_series(
+    _: Reader,
+    session: SessionDep,
+    page: PageDep,
+    cohort: Annotated[str | None, Query(max_length=80)] = None,
+    embedding_id: Annotated[str | None, Query(max_length=64)] = None,
+    from_day: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+) -> Page[CohortDayDetail]:
+    """Verdicts by cohort and day, for plots; by default of the newest embedding."""
+    rows = queries.series(session, page, embedding_id, cohort, from_day)
+    return page_of(rows, page, queries.cohort_day, lambda row: (row.day, row.cohort))
+
+
+@router.get("/v1/alarms")
+def list_drift_alarms(_: Reader, session: SessionDep, page: PageDep) -> Page[DriftAlarm]:
+    """Alarms, newest first: cohorts, numbers, the action taken and why, or why not."""
+    rows = queries.alarms(session, page)
+    return page_of(rows, page, queries.alarm, lambda row: (row.created, row.id))
+
+
+@router.get("/v1/rejected")
+def list_rejected_reports(_: Reader, session: SessionDep) -> list[RejectedReason]:
+    """Reports counted apart, by reason."""
+    return queries.rejected(session)
+
+
+@router.post("/v1/evaluations")
+def evaluate_drift(who: Writer, session: SessionDep) -> EvaluationAnswer:
+    """Judge now every complete day that changed. Repeating it changes nothing."""
+    run = service.evaluate_pending(session, clock_from_environment().now(), drift_settings())
+    record(session, who, "drift.evaluate", "drift", {"days": len(run.days), "alarms": list(run.alarms)})
+    return EvaluationAnswer(days=tuple(day for _, day in run.days), alarms=run.alarms)
+
+
+@router.post("/v1/observers", responses=declare(MalformedPayload, ObserverConflict))
+def register_drift_observer(
+    who: Writer, session: SessionDep, body: Annotated[bytes, Body(media_type="application/octet-stream")]
+) -> ObserverAnswer:
+    """Register an observer (the bundle's `observer.npz`); reports of its embedding are read from then on."""
+    try:
+        parameters = ObserverParameters.from_bytes(body)
+    except ObserverError as error:
+        raise MalformedPayload(f"the body is no observer: {error}") from error
+    try:
+        new = ingest.register_observer(session, parameters, clock_from_environment().now())
+    except ValueError as error:
+        raise ObserverConflict(f"{error}; give a changed observer a new embedding id") from error
+    record(session, who, "drift.observer", f"observer:{parameters.embedding_id}", {"duplicate": not new})
+    return ObserverAnswer(embedding_id=parameters.embedding_id, duplicate=not new)

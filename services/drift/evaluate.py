@@ -1,0 +1,223 @@
+"""Judge complete days: references, tests, verdicts, alarms, in one transaction a day.
+
+A day is judged once its grace period after midnight (simulated clock) is over, and again when late reports
+changed it. Everything is written under natural keys, so judging twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from contracts.clock import SECONDS_PER_DAY, day_of
+from contracts.wire.drift import AlarmAction, DriftState
+from services.drift.domain.accumulator import CohortDayStatistics
+from services.drift.domain.alarm import alarm_id, alarmed_cohorts
+from services.drift.domain.reference import Reference, Spread, pooled_spread
+from services.drift.domain.verdict import Verdict, judge, measure
+from services.drift.limits import LIMITS, DriftSettings
+from services.drift.models import Alarm, CohortDayRow, Evaluation, ReferenceRow
+from services.kit.outbox import enqueue
+
+TOPIC = "drift.alarm"
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """References of every cohort of one embedding, the days they cover, and the pooled spread."""
+
+    references: Mapping[str, Reference]
+    days: Mapping[str, frozenset[int]]
+    spread: Spread | None
+
+
+def last_complete_day(now: float, settings: DriftSettings) -> int:
+    """Return the latest day whose grace period is over."""
+    return day_of(now - settings.grace_hours * 3600 - SECONDS_PER_DAY)
+
+
+def pending_days(session: Session, now: float, settings: DriftSettings) -> list[tuple[str, int]]:
+    """Return (embedding id, day), oldest first, whose cohorts changed since they were judged, or never were."""
+    key = (Evaluation.embedding_id, Evaluation.cohort, Evaluation.day)
+    same = and_(*(column == getattr(CohortDayRow, column.key) for column in key))
+    statement = (
+        select(CohortDayRow.embedding_id, CohortDayRow.day)
+        .outerjoin(Evaluation, same)
+        .where(
+            CohortDayRow.day <= last_complete_day(now, settings),
+            or_(Evaluation.day.is_(None), Evaluation.devices != CohortDayRow.devices),
+        )
+        .distinct()
+        .order_by(CohortDayRow.day, CohortDayRow.embedding_id)
+    )
+    return [(embedding_id, day) for embedding_id, day in session.execute(statement)]
+
+
+def evaluate_day(
+    session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings
+) -> str | None:
+    """Judge every cohort of one day; returns the id of the alarm that this raised, if any."""
+    rows = _cohort_days(session, embedding_id, day)
+    _extend_references(session, embedding_id, day, now, settings)
+    baselines = _baselines(session, embedding_id)
+    statistics = {row.cohort: CohortDayStatistics.from_bytes(row.statistics) for row in rows}
+    verdicts = _verdicts(statistics, baselines, day, settings)
+    for row in rows:
+        _store(session, row, verdicts[row.cohort], statistics[row.cohort].votes.score, now)
+    return _raise_alarm(session, embedding_id, day, now, settings)
+
+
+def _cohort_days(session: Session, embedding_id: str, day: int) -> Sequence[CohortDayRow]:
+    statement = (
+        select(CohortDayRow)
+        .where(CohortDayRow.embedding_id == embedding_id, CohortDayRow.day == day)
+        .order_by(CohortDayRow.cohort)
+        .limit(LIMITS.cohorts_per_day)
+    )
+    return session.scalars(statement).all()
+
+
+def _verdicts(
+    statistics: Mapping[str, CohortDayStatistics], baselines: Baselines, day: int, settings: DriftSettings
+) -> dict[str, Verdict]:
+    inside = Verdict(DriftState.REFERENCE, "this day belongs to the cohort's reference")
+    measured = {
+        cohort: inside
+        if day in baselines.days.get(cohort, frozenset())
+        else measure(one.votes, baselines.references.get(cohort), baselines.spread, settings)
+        for cohort, one in statistics.items()
+    }
+    return judge(measured, settings)
+
+
+def _extend_references(
+    session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings
+) -> None:
+    """Freeze the reference of every cohort that has collected enough days up to `day` and has none.
+
+    Later a completed rollout will add a higher version here; the highest version counts.
+    """
+    known = select(ReferenceRow.cohort).where(ReferenceRow.embedding_id == embedding_id)
+    candidates = session.scalars(
+        select(CohortDayRow)
+        .where(
+            CohortDayRow.embedding_id == embedding_id,
+            CohortDayRow.day <= day,
+            CohortDayRow.devices >= settings.reference_min_devices,
+            CohortDayRow.cohort.not_in(known),
+        )
+        .order_by(CohortDayRow.cohort, CohortDayRow.day)
+    ).all()
+    by_cohort: dict[str, list[CohortDayRow]] = defaultdict(list)
+    for row in candidates:
+        by_cohort[row.cohort].append(row)
+    for cohort, days in by_cohort.items():
+        if len(days) >= settings.reference_days:
+            _freeze(session, embedding_id, cohort, days[: settings.reference_days], now)
+
+
+def _freeze(
+    session: Session, embedding_id: str, cohort: str, days: Sequence[CohortDayRow], now: float
+) -> None:
+    reference = Reference.of_days([CohortDayStatistics.from_bytes(row.statistics).votes for row in days])
+    row = insert(ReferenceRow).values(
+        embedding_id=embedding_id,
+        cohort=cohort,
+        version=1,
+        days=[row.day for row in days],
+        devices=reference.votes.count,
+        cause="first days of the cohort",
+        statistics=reference.to_bytes(),
+        created=now,
+    )
+    session.execute(row.on_conflict_do_nothing())
+
+
+def _baselines(session: Session, embedding_id: str) -> Baselines:
+    statement = (
+        select(ReferenceRow)
+        .where(ReferenceRow.embedding_id == embedding_id)
+        .distinct(ReferenceRow.cohort)
+        .order_by(ReferenceRow.cohort, ReferenceRow.version.desc())
+    )
+    rows = session.scalars(statement).all()
+    references = {row.cohort: Reference.from_bytes(row.statistics) for row in rows}
+    freedom = sum(reference.freedom for reference in references.values())
+    spread = pooled_spread(list(references.values())) if freedom else None
+    return Baselines(references, {row.cohort: frozenset(row.days) for row in rows}, spread)
+
+
+def _store(session: Session, row: CohortDayRow, verdict: Verdict, score: float, now: float) -> None:
+    values = {
+        "devices": row.devices,
+        "frames": row.frames,
+        "state": verdict.state.value,
+        "reason": verdict.reason,
+        "p": verdict.p,
+        "z": verdict.z,
+        "d": verdict.d,
+        "js": verdict.js,
+        "score_mean": score,
+        "evaluated": now,
+    }
+    key = {"embedding_id": row.embedding_id, "cohort": row.cohort, "day": row.day}
+    statement = insert(Evaluation).values(**key, **values)
+    session.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
+
+
+def _raise_alarm(
+    session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings
+) -> str | None:
+    window = _window(session, embedding_id, day, settings.window_days)
+    states: dict[str, dict[int, DriftState]] = defaultdict(dict)
+    for row in window:
+        states[row.cohort][row.day] = DriftState(row.state)
+    cohorts = alarmed_cohorts(states, day, settings.window_days, settings.days_in_window)[
+        : LIMITS.alarm_cohorts
+    ]
+    if not cohorts:
+        return None
+    today = [row for row in window if row.day == day and row.cohort in cohorts]
+    days = sorted({row.day for row in window if row.cohort in cohorts and row.state in ("warn", "severe")})
+    identity = alarm_id(embedding_id, cohorts, day - settings.window_days + 1, day)
+    severe = any(row.state == DriftState.SEVERE for row in today)
+    alarm = insert(Alarm).values(
+        id=identity,
+        embedding_id=embedding_id,
+        cohorts=list(cohorts),
+        days=days,
+        z=max(row.z or 0.0 for row in today),
+        d=max(row.d or 0.0 for row in today),
+        js=max((row.js for row in today if row.js is not None), default=None),
+        state=(DriftState.SEVERE if severe else DriftState.WARN).value,
+        action=AlarmAction.PENDING.value,
+        reason="raised, not yet decided",
+        created=now,
+    )
+    if session.execute(alarm.on_conflict_do_nothing().returning(Alarm.id)).first() is None:
+        return None
+    enqueue(session, TOPIC, identity, {"alarm_id": identity})
+    return identity
+
+
+def _window(session: Session, embedding_id: str, day: int, days: int) -> Sequence[Evaluation]:
+    statement = select(Evaluation).where(
+        Evaluation.embedding_id == embedding_id, Evaluation.day > day - days, Evaluation.day <= day
+    )
+    return session.scalars(statement.execution_options(populate_existing=True)).all()
+
+
+def newest_embedding(session: Session) -> str | None:
+    """Return the embedding that the fleet reported last; several on one day: the one of most devices."""
+    statement = (
+        select(CohortDayRow.embedding_id)
+        .group_by(CohortDayRow.embedding_id, CohortDayRow.day)
+        .order_by(CohortDayRow.day.desc(), func.sum(CohortDayRow.devices).desc())
+        .limit(1)
+    )
+    return session.scalar(statement)
