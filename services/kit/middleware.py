@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 
@@ -71,8 +72,11 @@ class BodyLimitMiddleware:
         await self._bounded(scope, receive, send, limit)
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
-        """Run the application; a body without a stated length is cut off at the limit, whatever was read of it."""
-        received, started = 0, False
+        """Run the application, but cut off a body of no stated length at the limit and answer in its place.
+
+        FastAPI turns whatever stops the reading of a body into a 400; so its answer is dropped once the limit is passed.
+        """
+        received, answered = 0, False
 
         async def receive_bounded() -> Message:
             nonlocal received
@@ -82,17 +86,16 @@ class BodyLimitMiddleware:
                 raise _too_large(scope["path"], limit)
             return message
 
-        async def send_noted(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
+        async def send_unless_over(message: Message) -> None:
+            nonlocal answered
+            if received <= limit or answered:
+                answered = True
+                await send(message)
 
-        try:
-            await self._app(scope, receive_bounded, send_noted)
-        except TooLarge as problem:
-            if started:
-                raise
-            await response(problem)(scope, receive, send)
+        with contextlib.suppress(TooLarge):
+            await self._app(scope, receive_bounded, send_unless_over)
+        if received > limit and not answered:
+            await response(_too_large(scope["path"], limit))(scope, receive, send)
 
     def _limit(self, path: str) -> int:
         return next((limit for prefix, limit in self._limits if path.startswith(prefix)), HTTP.body_bytes)

@@ -23,8 +23,11 @@ from services.kit.tracing import start_trace
 
 QUEUES = ("kit", "telemetry", "curation", "drift", "builds", "releases")
 SCHEDULE: dict[str, dict[str, Any]] = {}  # Any: Celery's own schedule entries
+ROUTES: dict[str, str] = {}
+"""Task name -> queue."""
 
 celery_app = Celery("edgeloop")
+_names: dict[int, tuple[str, Task]] = {}  # by identity: asking a lazy task for its name would configure Celery
 
 
 def _defaults() -> dict[str, Any]:  # Any: Celery's own configuration values
@@ -34,6 +37,7 @@ def _defaults() -> dict[str, Any]:  # Any: Celery's own configuration values
         "broker_connection_max_retries": None,
         "broker_transport_options": {"visibility_timeout": 900, "global_keyprefix": "celery."},
         "beat_schedule": dict(SCHEDULE),
+        "task_routes": (_route,),
         "beat_max_loop_interval": 1,
         "task_ignore_result": True,
         "task_acks_late": True,
@@ -47,6 +51,10 @@ def _defaults() -> dict[str, Any]:  # Any: Celery's own configuration values
         "worker_enable_remote_control": False,
         "timezone": "UTC",
     }
+
+
+def _route(name: str, *_: Any, **__: Any) -> dict[str, str] | None:  # Any: Celery's arguments, unused
+    return {"queue": ROUTES[name]} if name in ROUTES else None
 
 
 celery_app.add_defaults(_defaults)
@@ -71,10 +79,11 @@ def task(*, queue: str, time_limit: int = 60) -> Callable[[Callable[..., Any]], 
             function,
             base=TracedTask,
             name=name,
-            queue=queue,
             time_limit=time_limit,
             soft_time_limit=max(1, time_limit - 5),
         )
+        ROUTES[name] = queue
+        _names[id(made)] = (name, made)
         return made
 
     return register
@@ -84,8 +93,9 @@ def beat(name: str, seconds: float) -> Callable[[Task], Task]:
     """Run a task every `seconds` seconds; a tick not begun within that time is dropped."""
 
     def register(made: Task) -> Task:
-        options = {"queue": made.queue, "expires": max(1.0, seconds)}
-        SCHEDULE[name] = {"task": made.name, "schedule": seconds, "options": options}
+        task_name, _ = _names[id(made)]
+        options = {"queue": ROUTES[task_name], "expires": max(1.0, seconds)}
+        SCHEDULE[name] = {"task": task_name, "schedule": seconds, "options": options}
         return made
 
     return register

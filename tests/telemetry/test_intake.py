@@ -1,0 +1,154 @@
+"""What telemetry answers, and what it keeps."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+from httpx import Response
+from sqlalchemy import func, select
+
+from services.kit.database import transaction
+from services.kit.models import OutboxRow
+from services.telemetry.models import Report, Segment
+from tests.support.http import ApiClient
+from tests.support.messages import report_bytes, segment_json
+from tests.support.platform import Tokens
+
+REPORTS, SEGMENTS = "/telemetry/v1/reports", "/telemetry/v1/segments"
+DRF1 = {"Content-Type": "application/octet-stream"}
+
+
+@pytest.fixture
+def device(tokens: Tokens) -> str:
+    return tokens.device(f"device-{secrets.token_hex(4)}")
+
+
+def send_report(client: ApiClient, token: str, body: bytes) -> Response:
+    return client.post(REPORTS, token=token, content=body, headers=DRF1)
+
+
+def assert_problem(answer: Response, status: int, slug: str) -> None:
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    document = answer.json()
+    assert document["type"] == f"/problems/{slug}"
+    assert document["status"] == status
+    assert document["trace_id"] == answer.headers["x-trace-id"]
+
+
+def test_a_report_is_stored_with_its_outbox_message_before_the_answer(client: ApiClient, device: str) -> None:
+    body = report_bytes(day=20_001)
+    answer = send_report(client, device, body)
+    assert (answer.status_code, answer.json()) == (202, {"accepted": True, "duplicate": False})
+    with transaction() as session:
+        row = session.scalars(select(Report).where(Report.day == 20_001)).one()
+        assert (row.body, row.cohort) == (body, "npu-4t/meeting")
+        sent = select(OutboxRow.payload).where(OutboxRow.topic == "telemetry.reports", OutboxRow.key == str(row.id))
+        assert session.scalars(sent).one() == {"id": row.id}
+
+
+def test_a_replayed_report_is_a_duplicate_and_counts_once(client: ApiClient, device: str) -> None:
+    body = report_bytes(day=20_002)
+    assert send_report(client, device, body).json()["duplicate"] is False
+    assert send_report(client, device, body).json() == {"accepted": True, "duplicate": True}
+    with transaction() as session:
+        assert session.scalar(select(func.count()).where(Report.day == 20_002)) == 1
+
+
+def test_a_replayed_segment_is_a_duplicate_and_counts_once(client: ApiClient, device: str) -> None:
+    document = segment_json("segment-one")
+    assert client.post(SEGMENTS, token=device, json=document).json()["duplicate"] is False
+    assert client.post(SEGMENTS, token=device, json=document).json()["duplicate"] is True
+    with transaction() as session:
+        assert session.scalar(select(func.count()).where(Segment.segment_id == "segment-one")) == 1
+
+
+@pytest.mark.parametrize("token", [None, "", "el_0000000000000000_wrong", "nonsense", "el__", "el_" + "x" * 5000])
+def test_a_wrong_token_is_refused(client: ApiClient, token: str | None) -> None:
+    assert_problem(client.post(SEGMENTS, token=token, json=segment_json()), 401, "unauthorized")
+
+
+def test_the_right_id_with_a_wrong_secret_is_refused(client: ApiClient, device: str) -> None:
+    forged = device[:-1] + ("A" if device[-1] != "A" else "B")
+    assert_problem(client.post(SEGMENTS, token=forged, json=segment_json()), 401, "unauthorized")
+
+
+def test_an_expired_token_is_refused(client: ApiClient, tokens: Tokens) -> None:
+    expired = tokens.make("device", "late", ttl_s=-1)
+    assert_problem(client.post(SEGMENTS, token=expired, json=segment_json()), 401, "unauthorized")
+
+
+def test_an_operator_may_not_pose_as_a_device(client: ApiClient, tokens: Tokens) -> None:
+    reader = tokens.make("operator", "bob", ["telemetry:read"])
+    assert_problem(client.post(SEGMENTS, token=reader, json=segment_json()), 403, "forbidden")
+
+
+def test_an_oversized_report_is_refused_before_it_is_parsed(client: ApiClient, device: str) -> None:
+    assert_problem(send_report(client, device, bytes(2_049)), 413, "too-large")
+
+
+def test_an_oversized_segment_is_refused_before_it_is_parsed(client: ApiClient, device: str) -> None:
+    not_even_json = b"{" + b" " * 50_001
+    assert_problem(client.post(SEGMENTS, token=device, content=not_even_json), 413, "too-large")
+
+
+def test_a_body_without_a_stated_length_is_cut_off_at_the_limit(client: ApiClient, device: str) -> None:
+    async def endless() -> object:
+        for _ in range(1000):
+            yield b" " * 1000
+
+    assert_problem(client.post(SEGMENTS, token=device, content=endless()), 413, "too-large")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign", "empty"])
+def test_a_damaged_report_is_refused_with_the_reason(client: ApiClient, device: str, damage: str) -> None:
+    body = bytearray(report_bytes())
+    if damage == "truncated":
+        body = body[:-10]
+    elif damage == "flipped":
+        body[500] ^= 1
+    elif damage == "foreign":
+        body[:4] = b"JUNK"
+    else:
+        body = bytearray()
+    answer = send_report(client, device, bytes(body))
+    assert_problem(answer, 422, "malformed-payload" if damage == "empty" else "bad-report")
+
+
+def test_a_report_of_another_media_type_is_refused(client: ApiClient, device: str) -> None:
+    answer = client.post(REPORTS, token=device, content=report_bytes(), headers={"Content-Type": "text/plain"})
+    assert_problem(answer, 415, "wrong-media-type")
+
+
+def test_a_report_with_a_day_beyond_reason_is_refused(client: ApiClient, device: str) -> None:
+    assert_problem(send_report(client, device, report_bytes(day=4_000_000_000)), 422, "bad-report")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("height", 65), ("channels", 17), ("codes", "AAAA"), ("pseudonym", "device-1"), ("score_max", "NaN")],
+)
+def test_a_segment_outside_its_schema_is_refused_with_pointers(
+    client: ApiClient, device: str, field: str, value: object
+) -> None:
+    answer = client.post(SEGMENTS, token=device, json=segment_json(**{field: value}))
+    assert_problem(answer, 422, "malformed-payload")
+    assert answer.json()["errors"]
+
+
+def test_an_unknown_field_is_refused_because_it_could_carry_pixels(client: ApiClient, device: str) -> None:
+    answer = client.post(SEGMENTS, token=device, json=segment_json(thumbnail="AAAA"))
+    assert_problem(answer, 422, "malformed-payload")
+    assert answer.json()["errors"][0]["pointer"] == "/thumbnail"
+
+
+def test_a_device_that_floods_is_told_to_wait_and_the_others_are_not(
+    client: ApiClient, device: str, tokens: Tokens
+) -> None:
+    answers = [client.post(SEGMENTS, token=device, json=segment_json("flood")) for _ in range(135)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert refused
+    assert_problem(refused[0], 429, "too-many-requests")
+    assert int(refused[0].headers["retry-after"]) >= 1
+    other = tokens.device("quiet")
+    assert client.post(SEGMENTS, token=other, json=segment_json()).status_code == 202
