@@ -1,8 +1,8 @@
 """Joining: a one-time token buys an identity and the roots of trust, once.
 
-The device makes an Ed25519 key (mode 0600) before it asks, so a repeated try uses the same key. The identity file
-(mode 0600) holds the access token, the trusted TUF root, the state document's key and a secret that only derives
-daily pseudonyms and never leaves the device.
+The device makes an Ed25519 key (mode 0600) before it asks, so a repeated try uses the same key. The
+identity file (mode 0600) holds the access token, the trusted TUF root, the state document's key and a
+secret that only derives daily pseudonyms and never leaves the device.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from pydantic import ValidationError
 
 from contracts.device import DeviceTags
@@ -43,6 +48,11 @@ class Identity:
     state_key: str
     secret: str = field(repr=False)
 
+    @property
+    def joined(self) -> bool:
+        """False for a device that only plays."""
+        return bool(self.access_token)
+
     def pseudonym(self, day: int, embedding_id: str) -> str:
         """Return the name for one day: 32 hex digits that nobody can join with another day's."""
         return self._derive(f"pseudonym/{day}/{embedding_id}")[:16].hex()
@@ -57,7 +67,9 @@ class Identity:
 
 
 def load_identity(folder: Path) -> Identity | None:
-    """Return the stored identity, or None when the device never joined. Raises EnrolmentError when damaged."""
+    """Return the stored identity, or None when the device never joined. Raises EnrolmentError when
+    damaged.
+    """
     path = folder / IDENTITY_FILE
     try:
         raw = json.loads(path.read_bytes()[: LIMITS.identity_bytes])
@@ -65,10 +77,14 @@ def load_identity(folder: Path) -> Identity | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise EnrolmentError(f"{path} is not readable ({error}); remove it and enrol again with a new token") from error
+        raise EnrolmentError(
+            f"{path} is not readable ({error}); remove it and enrol again with a new token"
+        ) from error
 
 
-def enrol(folder: Path, transport: Transport, token: str, tags: DeviceTags, disk: Disk, running: str = "") -> Identity:
+def enrol(
+    folder: Path, transport: Transport, token: str, tags: DeviceTags, disk: Disk, running: str = ""
+) -> Identity:
     """Join and store the identity; a device that joined before keeps its identity and uses no token."""
     known = load_identity(folder)
     if known is not None:
@@ -84,14 +100,26 @@ def enrol(folder: Path, transport: Transport, token: str, tags: DeviceTags, disk
             running_digest=running,
         )
     except ValidationError as error:
-        raise EnrolmentError("the enrolment token is not of the right form; ask an operator for a new one") from error
+        raise EnrolmentError(
+            "the enrolment token is not of the right form; ask an operator for a new one"
+        ) from error
     try:
         answer = transport.post(ROUTE, request.model_dump_json().encode())
     except Refused as error:
-        raise EnrolmentError(f"enrolment refused ({error.status}): the token is wrong, used up or expired; ask for a new one") from error
+        raise EnrolmentError(
+            f"enrolment refused ({error.status}): the token is wrong, used up or expired; ask for a new one"
+        ) from error
     identity = _identity_from(answer.body)
     disk.replace(folder / IDENTITY_FILE, json.dumps(asdict(identity), sort_keys=True).encode(), PRIVATE)
     return identity
+
+
+def lone_identity(folder: Path, disk: Disk) -> Identity:
+    """Return the identity of a device without a platform. It is not stored: the device may join later."""
+    disk.make_directory(folder)
+    return Identity(
+        device_id="alone", access_token="", tuf_root="", state_key="", secret=os.urandom(32).hex()
+    )
 
 
 def device_key(folder: Path, disk: Disk) -> Ed25519PrivateKey:
@@ -123,4 +151,3 @@ def _identity_from(body: bytes) -> Identity:
         state_key=response.state_key,
         secret=os.urandom(32).hex(),
     )
-

@@ -1,16 +1,16 @@
 """Errors of the agent, split by what the caller can do about them.
 
-    AgentError                  says what, where and the remedy; the command line prints it and exits 2
-    ├── ConfigError             the user has to change the configuration
-    ├── VideoError              the video cannot be read; the agent goes on with the next source
-    ├── EnrolmentError          the user needs another token
-    ├── SlotError               the slot store cannot do that now; nothing was changed
-    ├── OutboxError             the entry was not stored; the call goes on, the loss is counted
-    └── PlatformError           the platform did not answer as agreed
-        ├── Unreachable         try later; nothing is lost
-        ├── Refused             this message will never be accepted (4xx); drop it and count it
-        ├── Throttled           try after `retry_after` seconds
-        └── TrustError          signature, expiry, epoch or hash is wrong: keep what runs now
+AgentError                  says what, where and the remedy; the command line prints it and exits 2
+├── ConfigError             the user has to change the configuration
+├── VideoError              the video cannot be read; the agent goes on with the next source
+├── EnrolmentError          the user needs another token
+├── SlotError               the slot store cannot do that now; nothing was changed
+├── OutboxError             the entry was not stored; the call goes on, the loss is counted
+└── PlatformError           the platform did not answer as agreed
+    ├── Unreachable         try later; nothing is lost
+    ├── Refused             this message will never be accepted (4xx); drop it and count it
+    ├── Throttled           try after `retry_after` seconds
+    └── TrustError          signature, expiry, epoch or hash is wrong: keep what runs now
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Messages that wait for the network, on disk, bounded.
 
-One file a message, written atomically, so a power cut loses at most the message being written. When the box is
-full the oldest message of the least important kind goes first and is counted; a full disk costs messages, never
-the call. File name: sequence, kind, key; the body carries a CRC so that a torn file is recognised and dropped.
+One file a message, written atomically, so a power cut loses at most the message being written. When the box
+is full the oldest message of the least important kind goes first and is counted; a full disk costs
+messages, never the call. File name: sequence, kind, key; the body carries a CRC so that a torn file is
+recognised and dropped.
 """
 
 from __future__ import annotations
@@ -64,13 +65,16 @@ class Outbox:
         return len(self._waiting)
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
+        """Bytes on disk."""
         return self._bytes
 
     def put(self, kind: Kind, body: bytes) -> bool:
         """Store a message durably. False when it was dropped (counted in `dropped`); never raises OSError."""
         if len(body) > LIMITS.outbox_entry_bytes:
-            raise OutboxError(f"a {kind.name.lower()} message of {len(body)} bytes is over {LIMITS.outbox_entry_bytes}")
+            raise OutboxError(
+                f"a {kind.name.lower()} message of {len(body)} bytes is over {LIMITS.outbox_entry_bytes}"
+            )
         with self._lock:
             entry = Entry(self._next, kind, len(body) + 4)
             if not self._make_room(entry):
@@ -92,7 +96,7 @@ class Outbox:
         """Return the oldest messages of a kind. A damaged one is dropped and counted."""
         with self._lock:
             chosen = [entry for entry in self._waiting.values() if entry.kind is kind][:most]
-        found = []
+        found: list[tuple[Entry, bytes]] = []
         for entry in chosen:
             body = self._read(entry)
             if body is None:

@@ -1,8 +1,8 @@
 """What to do next, as a pure function of what is and what is wanted.
 
-No clock, no disk, no network: the planner gets the slots and the last accepted state document and returns steps.
-Steps are idempotent; after a power cut the planner is asked again and returns what is left. The rules are tried in
-order; the first that applies decides:
+No clock, no disk, no network: the planner gets the slots and the last accepted state document and returns
+steps. Steps are idempotent; after a power cut the planner is asked again and returns what is left. The
+rules are tried in order; the first that applies decides:
 
     1. the running bundle is revoked or below the security floor   -> go back, with that cause
     2. nothing is wanted                                           -> the built-in bundle
@@ -98,7 +98,9 @@ def wanted(state: DeviceState, device_id: str, tags: DeviceTags, slots: Slots) -
     target = choose_target(state.model_copy(update={"rollouts": open_offers}), device_id, tags)
     if target is None:
         return None
-    return Want(target, next((r.id for r in open_offers if _offers(state, r, target, device_id, tags)), BASELINE))
+    return Want(
+        target, next((r.id for r in open_offers if _offers(state, r, target, device_id, tags)), BASELINE)
+    )
 
 
 def plan(slots: Slots, want: Want | None, state: DeviceState) -> list[Step]:
@@ -119,7 +121,9 @@ def plan(slots: Slots, want: Want | None, state: DeviceState) -> list[Step]:
     if slots.on_trial:
         return [GoBack(Cause.WITHDRAWN, f"{want.offer} asks for another bundle")]
     if want.target.security_epoch < floor:
-        return [Refuse(want, Cause.OLD_EPOCH, f"security epoch {want.target.security_epoch} is below {floor}")]
+        return [
+            Refuse(want, Cause.OLD_EPOCH, f"security epoch {want.target.security_epoch} is below {floor}")
+        ]
     return _towards(slots, want)
 
 
@@ -132,7 +136,9 @@ def _towards(slots: Slots, want: Want) -> list[Step]:
     return [Download(want), Install(want), Trial(want)]
 
 
-def _offers(state: DeviceState, entry: RolloutEntry, target: Target, device_id: str, tags: DeviceTags) -> bool:
+def _offers(
+    state: DeviceState, entry: RolloutEntry, target: Target, device_id: str, tags: DeviceTags
+) -> bool:
     """Tell whether this very rollout is the one that chose `target`."""
     if entry.target != target:
         return False

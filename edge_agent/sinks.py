@@ -1,8 +1,8 @@
 """Where composed frames go: mp4 through x264, in pieces that are finished atomically.
 
 A piece is written under a temporary name and renamed when it is closed, so a player never meets half a file.
-`keep` bounds the number of finished pieces: an agent that runs for hours keeps the newest only. A full disk ends
-the recording with one warning; it never ends the call.
+`keep` bounds the number of finished pieces: an agent that runs for hours keeps the newest only. A full disk
+ends the recording with one warning; it never ends the call.
 """
 
 from __future__ import annotations
@@ -45,7 +45,13 @@ class Mp4Sink:
     """Writes `path`, or `path` with a running number when `piece_frames` is set."""
 
     def __init__(
-        self, path: Path, rate: int = 25, crf: int = 18, preset: str = "veryfast", piece_frames: int = 0, keep: int = 2
+        self,
+        path: Path,
+        rate: int = 25,
+        crf: int = 18,
+        preset: str = "veryfast",
+        piece_frames: int = 0,
+        keep: int = 2,
     ) -> None:
         self._path, self._rate, self._keep = path, rate, keep
         self._options = {"crf": str(crf), "preset": preset}
@@ -85,7 +91,8 @@ class Mp4Sink:
             self._finish()
         if self._container is None or self._stream is None:
             self._begin(width, height)
-        assert self._container is not None and self._stream is not None
+        assert self._container is not None
+        assert self._stream is not None
         picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
         picture.pts = self._written
         self._container.mux(self._stream.encode(picture))
@@ -100,7 +107,8 @@ class Mp4Sink:
         self._stream, self._written = stream, 0
 
     def _finish(self) -> None:
-        assert self._container is not None and self._stream is not None
+        assert self._container is not None
+        assert self._stream is not None
         container, self._container = self._container, None
         try:
             container.mux(self._stream.encode(None))
@@ -125,7 +133,9 @@ class Mp4Sink:
     def _give_up(self, error: Exception) -> None:
         self.failed = str(error)
         self._container, self._stream = None, None
-        log.warning("recording to %s stopped: %s; free some space and restart to record again", self._path, error)
+        log.warning(
+            "recording to %s stopped: %s; free some space and restart to record again", self._path, error
+        )
         self._temporary.unlink(missing_ok=True)
 
     @property

@@ -4,27 +4,20 @@
                             ^                       │                   │
                             └───────install─────────┴──> rolled_back <──┘   (with a cause)
 
-Both slots and the pointer to the running one live in one small file that is exchanged atomically, so a power
-cut leaves the state before or after a transition, never between. Bundle files are content-addressed and
-written before the record that names them. Invariants: the running bundle is the built-in one, a confirmed one
-or one on trial; the slot to go back to is never overwritten while a trial runs; the security floor never
-sinks; the cause of a roll back is kept.
+This page is pure: values and transitions. `slot_store.py` keeps them on disk. Invariants: the running
+bundle is the built-in one, a confirmed one or one on trial; the slot to go back to is never overwritten
+while a trial runs; the security floor never sinks; the cause of a roll back is kept.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 
 from contracts.wire import Cause
-from edge_agent.disk import Disk
 from edge_agent.errors import SlotError
 from edge_agent.limits import LIMITS
 
-FILE = "slots.json"
-FORMAT = 1
 NAMES = ("a", "b")
 TAKEN_BACK = (Cause.WITHDRAWN.value, Cause.REVOKED.value)
 
@@ -99,12 +92,18 @@ class Slots:
         return next((n for n in NAMES if self.slot(n).digest == digest and self.slot(n).state in usable), "")
 
     def failed_before(self, digest: str, offer: str) -> bool:
-        """True when this very offer of this bundle failed here; what the platform took back may come again."""
-        return any(r.digest == digest and r.offer == offer and r.cause not in TAKEN_BACK for r in self.rollbacks)
+        """True when this very offer of this bundle failed here; what the platform took back may come
+        again.
+        """
+        return any(
+            r.digest == digest and r.offer == offer and r.cause not in TAKEN_BACK for r in self.rollbacks
+        )
 
     def digests(self) -> frozenset[str]:
         """Bundles whose files must stay."""
-        return frozenset(s.digest for s in (self.a, self.b) if s.digest and s.state is not SlotState.ROLLED_BACK)
+        return frozenset(
+            s.digest for s in (self.a, self.b) if s.digest and s.state is not SlotState.ROLLED_BACK
+        )
 
     def with_slot(self, name: str, slot: Slot) -> Slots:
         return replace(self, a=slot) if name == "a" else replace(self, b=slot)
@@ -115,9 +114,13 @@ def install(slots: Slots, digest: str, version: str, offer: str, security_epoch:
     if slots.on_trial:
         raise SlotError("a trial is running: no installation before it is confirmed or rolled back")
     if security_epoch < slots.security_floor:
-        raise SlotError(f"security epoch {security_epoch} is below this device's floor {slots.security_floor}")
+        raise SlotError(
+            f"security epoch {security_epoch} is below this device's floor {slots.security_floor}"
+        )
     fresh = Slot(SlotState.INSTALLED, digest, version, offer, security_epoch)
-    return replace(slots.with_slot(slots.spare, fresh), previous="" if slots.previous == slots.spare else slots.previous)
+    return replace(
+        slots.with_slot(slots.spare, fresh), previous="" if slots.previous == slots.spare else slots.previous
+    )
 
 
 def begin_trial(slots: Slots, digest: str, offer: str) -> Slots:
@@ -147,9 +150,21 @@ def roll_back(slots: Slots, cause: Cause, detail: str = "") -> Slots:
     before = slots.slot(slots.previous)
     sound = before.state is SlotState.CONFIRMED and before.security_epoch >= slots.security_floor
     target = slots.previous if sound else ""
-    kept = (*slots.rollbacks, RollBack(left.digest, left.offer, cause.value, detail[:200]))[-LIMITS.rollbacks_kept :]
+    kept = (*slots.rollbacks, RollBack(left.digest, left.offer, cause.value, detail[:200]))[
+        -LIMITS.rollbacks_kept :
+    ]
     failed = replace(left, state=SlotState.ROLLED_BACK, cause=cause.value)
     return replace(slots.with_slot(slots.active, failed), active=target, previous="", rollbacks=kept)
+
+
+def reject(slots: Slots, digest: str, offer: str, cause: Cause, detail: str) -> Slots:
+    """Remember that an offered bundle cannot run here, so that this offer is not tried again."""
+    kept = (*slots.rollbacks, RollBack(digest, offer, cause.value, detail[:200]))[-LIMITS.rollbacks_kept :]
+    rejected = replace(slots, rollbacks=kept)
+    name = slots.holding(digest)
+    if not name or name == slots.active:
+        return rejected
+    return rejected.with_slot(name, replace(slots.slot(name), state=SlotState.ROLLED_BACK, cause=cause.value))
 
 
 def use_built_in(slots: Slots, cause: Cause, detail: str = "") -> Slots:
@@ -175,56 +190,3 @@ def count_start(slots: Slots) -> Slots:
     if boots > LIMITS.trial_boots:
         return roll_back(slots, Cause.CRASH, f"{boots} starts without a confirmation")
     return slots.with_slot(slots.active, replace(slots.running, boots=boots))
-
-
-class SlotStore:
-    """The slots on disk. Every method leaves memory and disk equal, or raises and changes neither."""
-
-    def __init__(self, folder: Path, disk: Disk) -> None:
-        self._path = folder / FILE
-        self._disk = disk
-        disk.make_directory(folder)
-        disk.remove(self._path.with_name(FILE + ".tmp"))
-        self._slots = self._load()
-
-    @property
-    def slots(self) -> Slots:
-        return self._slots
-
-    def commit(self, slots: Slots) -> Slots:
-        """Make `slots` the truth. Raises OSError when the disk refuses; then the old state stays."""
-        if slots == self._slots:
-            return slots
-        if slots.security_floor < self._slots.security_floor:
-            raise SlotError("the security floor never sinks")
-        body = json.dumps({"format": FORMAT, **asdict(slots)}, sort_keys=True, separators=(",", ":")).encode()
-        self._disk.replace(self._path, body)
-        self._slots = slots
-        return slots
-
-    def _load(self) -> Slots:
-        try:
-            raw = json.loads(self._disk.read(self._path, LIMITS.identity_bytes))
-        except FileNotFoundError:
-            return Slots()
-        except ValueError as error:
-            raise SlotError(f"{self._path} is not readable ({error}); remove it to start from the built-in bundle") from error
-        try:
-            return _parse(raw)
-        except (KeyError, TypeError, ValueError) as error:
-            raise SlotError(f"{self._path} has an unknown form ({error}); remove it to start from the built-in bundle") from error
-
-
-def _parse(raw: dict[str, object]) -> Slots:
-    if raw.pop("format") != FORMAT:
-        raise ValueError("format")
-    a, b, rollbacks = raw.pop("a"), raw.pop("b"), raw.pop("rollbacks")
-    if not (isinstance(a, dict) and isinstance(b, dict) and isinstance(rollbacks, list)):
-        raise TypeError("slots")
-    known = tuple(RollBack(**item) for item in rollbacks)
-    return replace(Slots(**raw), a=_slot(a), b=_slot(b), rollbacks=known)  # type: ignore[arg-type]  # checked by the constructor's field names
-
-
-def _slot(raw: dict[str, object]) -> Slot:
-    values = {**raw, "state": SlotState(str(raw["state"]))}
-    return Slot(**values)  # type: ignore[arg-type]  # field names are checked by the constructor

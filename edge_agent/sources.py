@@ -1,8 +1,8 @@
 """Where frames come from: a file, an RTSP stream, a camera, or a schedule of files over simulated time.
 
-Every source gives u8 HxWx3 RGB frames with a key that names the picture (two reads of one frame of one file have
-the same key). Frames are decoded one at a time; nothing is kept. A foreign, truncated or endless-header file
-raises VideoError with what, where and the remedy.
+Every source gives u8 HxWx3 RGB frames with a key that names the picture (two reads of one frame of one file
+have the same key). Frames are decoded one at a time; nothing is kept. A foreign, truncated or endless-
+header file raises VideoError with what, where and the remedy.
 """
 
 from __future__ import annotations
@@ -45,14 +45,20 @@ class Source(Protocol):
         """Let go of the file or device."""
 
 
-def decode(location: str, input_format: str | None = None, options: dict[str, str] | None = None) -> Iterator[Pixels]:
+def decode(
+    location: str, input_format: str | None = None, options: dict[str, str] | None = None
+) -> Iterator[Pixels]:
     """Yield the frames of a video as u8 RGB. Raises VideoError; frames before the damage are given first."""
     if input_format is None and not location.startswith(STREAMS) and not Path(location).is_file():
         raise VideoError(f"no video at {location}; give a file that exists, an rtsp:// address or a camera")
     try:
-        container = av.open(location, format=input_format, options=options or {}, timeout=LIMITS.video_header_s)
+        container = av.open(
+            location, format=input_format, options=options or {}, timeout=LIMITS.video_header_s
+        )
     except (av.FFmpegError, OSError, ValueError) as error:
-        raise VideoError(f"{location} is not a video that this device can read ({error}); use mp4, mkv, webm or y4m") from error
+        raise VideoError(
+            f"{location} is not a video that this device can read ({error}); use mp4, mkv, webm or y4m"
+        ) from error
     with container:
         yield from _frames(container, location)
 
@@ -64,22 +70,30 @@ def _frames(container: av.container.InputContainer, location: str) -> Iterator[P
     stream.codec_context.thread_count = 1
     if max(stream.codec_context.width, stream.codec_context.height) > LIMITS.video_side:
         size = f"{stream.codec_context.width}x{stream.codec_context.height}"
-        raise VideoError(f"{location} is {size}; at most {LIMITS.video_side} pixels a side are read: scale it down")
+        raise VideoError(
+            f"{location} is {size}; at most {LIMITS.video_side} pixels a side are read: scale it down"
+        )
     count = 0
     try:
         for frame in container.decode(stream):
             count += 1
-            yield frame.to_ndarray(format="rgb24")
+            yield np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
     except (av.FFmpegError, ValueError) as error:
-        raise VideoError(f"{location} breaks off after frame {count} ({error}); the file is truncated or damaged") from error
+        raise VideoError(
+            f"{location} breaks off after frame {count} ({error}); the file is truncated or damaged"
+        ) from error
     if count == 0:
         raise VideoError(f"{location} holds no picture; the file is empty, truncated or damaged")
     if stream.frames and count < stream.frames * 9 // 10 and not location.startswith(STREAMS):
-        raise VideoError(f"{location} breaks off after frame {count} of {stream.frames}; the file is truncated")
+        raise VideoError(
+            f"{location} breaks off after frame {count} of {stream.frames}; the file is truncated"
+        )
 
 
 class VideoSource:
-    """A file, stream or camera. A file is looped when asked; a damaged file ends the source after a warning."""
+    """A file, stream or camera. A file is looped when asked; a damaged file ends the source after a
+    warning.
+    """
 
     def __init__(self, location: str, loop: bool = False, input_format: str | None = None) -> None:
         self._location, self._loop, self._format = location, loop, input_format
@@ -138,12 +152,16 @@ class Schedule:
 
 
 def load_schedule(path: Path, first_day: int) -> Schedule:
-    """Read {"entries": [{"from_day": n | "from": unix seconds, "paths": [...]}]}; days count from `first_day`."""
+    """Read {"entries": [{"from_day": n | "from": unix seconds, "paths": [...]}]}; days count from
+    `first_day`.
+    """
     try:
         raw = json.loads(path.read_text())
         entries = [_entry(item, path.parent, first_day) for item in raw["entries"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"schedule {path} cannot be read ({error!r}); see docs/how-to/device-teams.md") from error
+        raise ConfigError(
+            f"schedule {path} cannot be read ({error!r}); see docs/how-to/device-teams.md"
+        ) from error
     return make_schedule(entries, str(path))
 
 
@@ -155,7 +173,9 @@ def make_schedule(entries: list[ScheduleEntry], where: str) -> Schedule:
 
 
 def _entry(item: dict[str, object], folder: Path, first_day: int) -> ScheduleEntry:
-    start = float(str(item["from"])) if "from" in item else (first_day + float(str(item["from_day"]))) * 86_400
+    start = (
+        float(str(item["from"])) if "from" in item else (first_day + float(str(item["from_day"]))) * 86_400
+    )
     paths = item["paths"]
     if not isinstance(paths, list):
         raise TypeError("paths must be a list")

@@ -6,6 +6,7 @@ whatever lies under `<digest>.elb` has that SHA-384, or was damaged later; openi
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Set
@@ -33,7 +34,7 @@ class BundleStore:
 
     def incoming(self, digest: str, device: str) -> Path:
         """Where a download is put before it is trusted."""
-        return self._folder / f"{digest[:16]}-{device}.new"
+        return self._folder / f"{digest[:16]}-{hashlib.sha256(device.encode()).hexdigest()[:16]}.new"
 
     @contextmanager
     def exclusive(self, digest: str) -> Iterator[None]:
@@ -42,11 +43,15 @@ class BundleStore:
             yield
 
     def adopt(self, incoming: Path, digest: str) -> Bundle:
-        """Verify a downloaded file and give it its name. Raises BundleError or OSError; then nothing is kept."""
+        """Verify a downloaded file and give it its name. Raises BundleError or OSError; then nothing is
+        kept.
+        """
         try:
             bundle = Bundle.open(incoming)
             if bundle.digest != digest:
-                raise BundleError(incoming.name, "its SHA-384 is not the one that was offered", "fetch it again")
+                raise BundleError(
+                    incoming.name, "its SHA-384 is not the one that was offered", "fetch it again"
+                )
         except (BundleError, OSError):
             self._disk.remove(incoming)
             raise
@@ -59,7 +64,9 @@ class BundleStore:
         """Open and verify a stored bundle. Raises BundleError or OSError."""
         bundle = Bundle.open(self.path(digest))
         if bundle.digest != digest:
-            raise BundleError(self.path(digest).name, "its SHA-384 is not its name", "it will be fetched again")
+            raise BundleError(
+                self.path(digest).name, "its SHA-384 is not its name", "it will be fetched again"
+            )
         return bundle
 
     def collect(self, keep: Set[str]) -> int:

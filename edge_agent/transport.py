@@ -33,7 +33,9 @@ def make_client(connections: int = 4) -> httpx.Client:
     """Return a client with the agent's time limits; one may serve several devices of a process."""
     timeout = httpx.Timeout(LIMITS.read_s, connect=LIMITS.connect_s)
     pool = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    return httpx.Client(timeout=timeout, limits=pool, headers={"User-Agent": USER_AGENT}, follow_redirects=False)
+    return httpx.Client(
+        timeout=timeout, limits=pool, headers={"User-Agent": USER_AGENT}, follow_redirects=False
+    )
 
 
 class Transport:
@@ -50,6 +52,10 @@ class Transport:
         self.base_url = base_url.rstrip("/")
         self._client, self._token = client, token
         self._attempts, self._sleep = attempts, sleep
+
+    def with_token(self, token: str) -> Transport:
+        """Return the same way to the platform, as the device that owns `token`."""
+        return Transport(self.base_url, self._client, token, self._attempts, self._sleep)
 
     @property
     def client(self) -> httpx.Client:
@@ -116,5 +122,3 @@ def _judged(method: str, url: str, answer: Answer) -> Answer:
     if status >= 500 or status in RETRIED:
         raise Unreachable(f"{method} {url}: {status} {said}")
     raise Refused(f"{method} {url}: {status} {said}", status)
-
-

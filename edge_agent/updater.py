@@ -1,7 +1,8 @@
 """Signed downloads: python-tuf's client with this agent's own fetcher.
 
-python-tuf decides what is trusted; the fetcher bounds every byte and second and resumes a broken bundle download
-where it stopped. A partial file that turns out wrong is removed, so a bad part is never resumed for ever.
+python-tuf decides what is trusted; the fetcher bounds every byte and second and resumes a broken bundle
+download where it stopped. A partial file that turns out wrong is removed, so a bad part is never resumed
+for ever.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from tuf.api.exceptions import (
     RepositoryError,
     SlowRetrievalError,
 )
-from tuf.api.metadata import TargetFile
-from tuf.ngclient import Updater, UpdaterConfig
+from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]  # public name, not marked as such
+from tuf.ngclient.config import UpdaterConfig
 from tuf.ngclient.fetcher import FetcherInterface
+from tuf.ngclient.updater import Updater
 
 from edge_agent.errors import TrustError, Unreachable
 from edge_agent.limits import LIMITS
@@ -138,7 +140,9 @@ class BoundedFetcher(FetcherInterface):
 class SignedRepository:
     """The platform's update repository as this device trusts it."""
 
-    def __init__(self, folder: Path, trusted_root: str, transport: Transport, cache: MetadataCache | None = None) -> None:
+    def __init__(
+        self, folder: Path, trusted_root: str, transport: Transport, cache: MetadataCache | None = None
+    ) -> None:
         self._folder, self._root, self._transport = folder, trusted_root.encode(), transport
         self._fetcher = BoundedFetcher(transport, folder / "parts", cache)
 

@@ -1,8 +1,8 @@
 """Drift: moments of the embedding over a day, reported once the day is over.
 
-Statistics of two embeddings are never mixed: a new observer closes the report of the old one. A day with too few
-frames is not reported, because a report of a handful of frames would almost be the frames. The running day can be
-saved and loaded, so that a restart does not lose it.
+Statistics of two embeddings are never mixed: a new observer closes the report of the old one. A day with
+too few frames is not reported, because a report of a handful of frames would almost be the frames. The
+running day can be saved and loaded, so that a restart does not lose it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class DriftObserver:
         return buffer.getvalue()
 
     def load(self, data: bytes) -> None:
-        """Go on with a saved day, as another session. Damaged bytes are ignored: a day is lost, not the device."""
+        """Go on with a saved day, as another session. Damaged bytes are ignored: a day is lost, not the
+        device.
+        """
         if not data:
             return
         try:

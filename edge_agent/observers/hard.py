@@ -1,16 +1,15 @@
 """Hard examples: which runs of frames the model is weak on.
 
-A segment is taken when the score stays over the threshold for some frames in a row. Four brakes keep the number
-low when neighbouring scores are alike: hysteresis (no second segment of one spell), a re-arm time, a token bucket
-per day, and suppression of segments whose features nearly equal one already sent. What is kept is 4-bit codes of
-at most 16 channels at 1/32 resolution.
+A segment is taken when the score stays over the threshold for some frames in a row. Four brakes keep the
+number low when neighbouring scores are alike: hysteresis (no second segment of one spell), a re-arm time, a
+token bucket per day, and suppression of segments whose features nearly equal one already sent. What is kept
+is 4-bit codes of at most 16 channels at 1/32 resolution.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +28,9 @@ SCORE_BOUND = 100.0
 
 @dataclass(frozen=True)
 class HardSettings:
-    """`hysteresis` in dB, `rearm_s` in simulated seconds, `duplicate_distance` in units of the summary vector."""
+    """`hysteresis` in dB, `rearm_s` in simulated seconds, `duplicate_distance` in units of the summary
+    vector.
+    """
 
     in_a_row: int = 3
     segment_frames: int = 4
@@ -74,7 +75,7 @@ class Origin:
     embedding_id: str
     model_version: str
     tags: DeviceTags
-    pseudonym: Callable[[int], str]
+    pseudonym: str
 
 
 class HardMiner:
@@ -125,7 +126,9 @@ class HardMiner:
 
 
 def codes_of(features: list[NDArray[np.uint8]]) -> Codes:
-    """Return codes (frames, rows, columns, channels) that fit the wire: pooled and cut where they are too many."""
+    """Return codes (frames, rows, columns, channels) that fit the wire: pooled and cut where they are too
+    many.
+    """
     maps = [quantize_codes(_fit(f[..., :CHANNELS])) for f in features if f.shape == features[0].shape]
     most = max(1, MAX_CODES // maps[0].size)
     return np.stack(maps[-min(most, WIRE.segment_frames) :])
@@ -147,7 +150,7 @@ def _upload(frames: list[HardFrame], codes: Codes, now: float, origin: Origin) -
         segment_id=uuid.uuid4().hex,
         embedding_id=origin.embedding_id,
         model_version=origin.model_version,
-        pseudonym=origin.pseudonym(int(now // SECONDS_PER_DAY)),
+        pseudonym=origin.pseudonym,
         hour=hour_of(now),
         tags=origin.tags,
         frames=count,

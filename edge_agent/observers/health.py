@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,17 @@ class Played:
     upscaled: bool = False
     latency_ms: float | None = None
     fidelity_lsb: float | None = None
-    driver_error: bool = False
+    errors: int = 0
     on_cpu: bool = False
+
+    def joined(self, other: Played) -> Played:
+        """Return one frame that was both observed and composed."""
+        return replace(
+            other,
+            score=self.score,
+            errors=self.errors + other.errors,
+            on_cpu=self.on_cpu or other.on_cpu,
+        )
 
 
 def fidelity(frame: Pixels, image: Pixels) -> float:
@@ -66,7 +75,7 @@ class HealthWindow:
     def add(self, played: Played) -> None:
         self.frames += 1
         self.upscaled += played.upscaled
-        self.errors += played.driver_error
+        self.errors += played.errors
         self.cpu_frames += played.on_cpu
         if played.latency_ms is not None:
             self._latencies.append(played.latency_ms)
@@ -138,11 +147,17 @@ def judge(window: HealthWindow, age_s: float, limits: TrialLimits) -> Verdict:
     if window.errors >= limits.driver_errors:
         return Verdict(True, Cause.DRIVER_ERRORS, f"{window.errors} driver errors in {window.frames} frames")
     if window.misses >= limits.misses and window.miss_share > limits.miss_share:
-        return Verdict(True, Cause.DEADLINE, f"{window.misses} of {window.upscaled} frames late, p99 {window.latency(0.99):.1f} ms")
+        return Verdict(
+            True,
+            Cause.DEADLINE,
+            f"{window.misses} of {window.upscaled} frames late, p99 {window.latency(0.99):.1f} ms",
+        )
     if window.upscaled >= limits.fidelity_frames and window.fidelity_lsb > limits.fidelity_lsb:
         return Verdict(True, Cause.FIDELITY, f"{window.fidelity_lsb:.1f} LSB away from the input")
     if window.upscaled >= limits.frames:
         return Verdict(True)
     if age_s > limits.timeout_s:
-        return Verdict(True, Cause.TIMEOUT, f"{window.upscaled} of {limits.frames} frames before the time was up")
+        return Verdict(
+            True, Cause.TIMEOUT, f"{window.upscaled} of {limits.frames} frames before the time was up"
+        )
     return Verdict(False)

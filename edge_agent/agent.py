@@ -1,0 +1,351 @@
+"""The agent: one loop for frames, one for the platform, and a hand-over between them.
+
+`step` plays one frame and never waits for the network. `sync` talks to the platform and prepares a change
+of bundle; `step` carries it out between two frames, so no frame sees half a change. Invariants: only
+verified bundles play; what the frame loop decides takes effect at once and becomes durable as soon as the
+disk allows.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from contracts.clock import Clock
+from contracts.wire import Cause, InstallStage
+from edge_agent.bundles import UNUSABLE, Bundles
+from edge_agent.disk import Disk
+from edge_agent.errors import AgentError, PlatformError, SlotError
+from edge_agent.journal import Journal, Note
+from edge_agent.observation import Observation
+from edge_agent.observers.health import HealthWindow, Played, TrialLimits, Verdict
+from edge_agent.picture import enlarge
+from edge_agent.planner import plan, wanted
+from edge_agent.platform import Mail, Standing, StateKeeper
+from edge_agent.playback import Playback
+from edge_agent.sinks import Sink
+from edge_agent.slot_store import SlotStore
+from edge_agent.slots import Slots, confirm, count_start, roll_back
+from edge_agent.sources import Source, SourceFrame
+from edge_agent.trial import TrialWatch
+from edge_agent.update import Change, UpdateExecutor
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """The frame loop's settings; `health_s` is simulated seconds."""
+
+    upscale_every: int = 1
+    observe_every: int = 1
+    health_frames: int = 600
+    health_s: float = 1_800.0
+    budget_ms: float = 33.3
+    trial: TrialLimits = field(default_factory=TrialLimits)
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The parts that need the network; absent on a device that never joined."""
+
+    device_id: str
+    keeper: StateKeeper
+    mail: Mail
+    executor: UpdateExecutor
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an agent is composed of."""
+
+    clock: Clock
+    disk: Disk
+    source: Source
+    sink: Sink
+    slots: SlotStore
+    bundles: Bundles
+    journal: Journal
+    observation: Observation
+    platform: Platform | None = None
+
+
+@dataclass
+class Counters:
+    """What happened since the start."""
+
+    frames: int = 0
+    upscaled: int = 0
+    observed: int = 0
+    killed_frames: int = 0
+    plain_frames: int = 0
+    confirmed: int = 0
+    rolled_back: int = 0
+    unverified_frames: int = 0
+    sync_errors: int = 0
+    last_cause: str = ""
+    last_error: str = ""
+
+
+class Agent:
+    """One device. `step` belongs to one thread, `sync` to another; `close` comes after both."""
+
+    def __init__(self, parts: Parts, settings: LoopSettings) -> None:
+        self._parts, self._settings = parts, settings
+        self._change: Change | None = None
+        self._owed: Callable[[Slots], Slots] | None = None
+        self._syncing = threading.Lock()
+        self._health = HealthWindow(settings.budget_ms)
+        self._health_since = parts.clock.now()
+        self._trial = TrialWatch(settings.trial, settings.budget_ms)
+        self._fallback: Playback | None = None
+        self.counters = Counters()
+        self.playback = self._start()
+
+    @property
+    def slots(self) -> Slots:
+        return self._parts.slots.slots
+
+    @property
+    def killed(self) -> bool:
+        platform = self._parts.platform
+        return platform is not None and platform.keeper.state.killed
+
+    def step(self) -> bool:
+        """Play one frame; False when the source has ended. Raises VideoError when the source is damaged."""
+        self._take_change()
+        frame = self._parts.source.next()
+        if frame is None:
+            return False
+        self.counters.frames += 1
+        if self.killed:
+            self.counters.killed_frames += 1
+            self._parts.sink.write(enlarge(frame.pixels))
+            return True
+        self._play(frame)
+        return True
+
+    def sync(self) -> None:
+        """Talk to the platform: state document, update, outbox. Failures are counted, never raised."""
+        platform = self._parts.platform
+        if platform is None or not self._syncing.acquire(blocking=False):
+            return
+        try:
+            self._settle()
+            for task in (self._update, self._send):
+                self._guarded(task, platform)
+        finally:
+            self._syncing.release()
+
+    def close(self) -> None:
+        """Finish the recording, keep the running day and the last health window."""
+        self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
+        self._parts.observation.save()
+        self._parts.sink.close()
+        self._parts.source.close()
+
+    def status(self) -> dict[str, object]:
+        """Return what an operator wants to know, as JSON values."""
+        bundles = self._parts.bundles
+        return {
+            **asdict(self.counters),
+            **self._parts.observation.status(),
+            "running_digest": self.playback.digest,
+            "running_version": self.playback.version,
+            "slot_state": self._stage().value,
+            "engine_state": self.playback.state,
+            "killed": self.killed,
+            "bundles_verified": bundles.verifications,
+            "bundles_loaded": bundles.loads,
+            "unverified_bytes_run": self.counters.unverified_frames,
+        }
+
+    def standing(self) -> Standing:
+        """What the device says of itself with every batch."""
+        platform = self._parts.platform
+        epoch = platform.keeper.state.epoch if platform else 0
+        return Standing(self._parts.observation.tags, self.playback.digest, self._stage(), epoch)
+
+    # frames
+
+    def _play(self, frame: SourceFrame) -> None:
+        playback, counters = self.playback, self.counters
+        counters.unverified_frames += not self._parts.bundles.is_verified(playback.digest)
+        now = self._parts.clock.now()
+        turn = counters.frames - 1
+        upscale = self._trial.running or turn % self._settings.upscale_every == 0
+        observe = turn % self._settings.observe_every == 0
+        played = Played()
+        if observe:
+            played = self._parts.observation.see(playback, frame, now)
+            counters.observed += 1
+        if upscale:
+            played = played.joined(self._compose(playback, frame))
+        self._health.add(played)
+        self._report_health(now)
+        if self._trial.running:
+            self._judge(self._trial.add(played, now))
+
+    def _compose(self, playback: Playback, frame: SourceFrame) -> Played:
+        try:
+            enhanced = playback.upscale(frame)
+        except Exception as error:  # whatever a program does, the call goes on with a plain picture
+            self._plain(frame, error)
+            return Played(errors=1)
+        self.counters.upscaled += 1
+        self._parts.sink.write(enhanced.image)
+        return Played(
+            upscaled=True,
+            latency_ms=enhanced.latency_ms,
+            fidelity_lsb=enhanced.fidelity_lsb,
+            errors=enhanced.errors,
+            on_cpu=enhanced.on_cpu,
+        )
+
+    def _plain(self, frame: SourceFrame, error: Exception) -> None:
+        if self.counters.plain_frames == 0:
+            log.exception("frame %s was composed without a model", frame.key)
+        self.counters.plain_frames += 1
+        self.counters.last_error = str(error)[:200]
+        self._parts.sink.write(enlarge(frame.pixels))
+
+    def _report_health(self, now: float) -> None:
+        due = now - self._health_since >= self._settings.health_s
+        if due or self._health.frames >= self._settings.health_frames:
+            self._flush_health(now)
+
+    def _flush_health(self, now: float) -> None:
+        self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
+        self._health_since = now
+
+    # bundles
+
+    def _start(self) -> Playback:
+        """Decide what plays first; a bundle that cannot be used any more is left for the one before it."""
+        before = self.slots
+        after = self._commit(count_start)
+        if before.on_trial and not after.on_trial:
+            self._tell_roll_back(before.running.digest, Cause.CRASH, "too many starts without a confirmation")
+        for _ in range(2):
+            try:
+                playback = self._parts.bundles.for_slots(self.slots)
+                break
+            except UNUSABLE as error:
+                self._leave_at_start(error)
+        else:
+            playback = self._parts.bundles.built_in
+        if self.slots.on_trial and playback.digest == self.slots.running.digest:
+            self._trial.begin(self._parts.clock.now())
+        return playback
+
+    def _leave_at_start(self, error: Exception) -> None:
+        digest = self.slots.running.digest
+        log.warning("stored bundle %s is not usable: %s", digest[:12], error)
+        self._commit(lambda slots: roll_back(slots, Cause.DAMAGED, str(error)))
+        self._tell_roll_back(digest, Cause.DAMAGED, str(error))
+
+    def _take_change(self) -> None:
+        change = self._change
+        if change is None:
+            return
+        self._change = None
+        try:
+            self._parts.slots.apply(change.transition)
+        except (OSError, SlotError) as error:
+            self.counters.last_error = f"change of bundle put off: {error}"[:200]
+            return
+        now = self._parts.clock.now()
+        self._flush_health(now)
+        self._fallback = self.playback if change.trial else None
+        self.playback = change.playback
+        self._trial.begin(now) if change.trial else self._trial.end()
+        for note in change.notes:
+            self._parts.journal.note(note)
+            if note.stage is InstallStage.ROLLED_BACK:
+                self.counters.rolled_back += 1
+                self.counters.last_cause = note.cause.value
+
+    def _judge(self, verdict: Verdict) -> None:
+        if not verdict.done:
+            return
+        self._trial.end()
+        self._flush_health(self._parts.clock.now())
+        digest = self.playback.digest
+        if verdict.cause is Cause.NONE:
+            self._commit(confirm)
+            self._fallback = None
+            self.counters.confirmed += 1
+            self._parts.journal.note(Note(digest, InstallStage.CONFIRMED))
+            return
+        self.playback = self._before(verdict)
+        self._fallback = None
+        self._commit(lambda slots: roll_back(slots, verdict.cause, verdict.detail))
+        self._tell_roll_back(digest, verdict.cause, verdict.detail)
+
+    def _before(self, verdict: Verdict) -> Playback:
+        """Return what plays after a roll back: in memory as a rule, from disk after a restart during the
+        trial.
+        """
+        after = roll_back(self.slots, verdict.cause)
+        if self._fallback is not None and self._fallback.digest == (
+            after.running.digest or self._fallback.digest
+        ):
+            return self._fallback if after.active else self._parts.bundles.built_in
+        try:
+            return self._parts.bundles.for_slots(after)
+        except UNUSABLE as error:
+            log.warning("the bundle before is not usable (%s); the built-in one plays", error)
+            return self._parts.bundles.built_in
+
+    def _tell_roll_back(self, digest: str, cause: Cause, detail: str) -> None:
+        log.warning("bundle %s rolled back (%s): %s", digest[:12], cause.value, detail)
+        self.counters.rolled_back += 1
+        self.counters.last_cause = cause.value
+        self._parts.journal.note(Note(digest, InstallStage.ROLLED_BACK, cause, detail))
+
+    def _commit(self, transition: Callable[[Slots], Slots]) -> Slots:
+        """Make a decision of this loop durable; when the disk refuses, `sync` tries again."""
+        try:
+            return self._parts.slots.apply(transition)
+        except OSError as error:
+            self._owed = transition
+            self.counters.last_error = f"slot record not written: {error}"[:200]
+            return self.slots
+
+    def _settle(self) -> None:
+        owed = self._owed
+        if owed is None:
+            return
+        try:
+            self._parts.slots.apply(owed)
+        except OSError:
+            return
+        except SlotError:
+            log.warning("an owed change of the slots is no longer possible")
+        self._owed = None
+
+    def _stage(self) -> InstallStage:
+        return InstallStage.TRIAL if self._trial.running else InstallStage.CONFIRMED
+
+    # platform
+
+    def _update(self, platform: Platform) -> None:
+        state = platform.keeper.poll()
+        if state.killed or self._change is not None or self._owed is not None:
+            return
+        slots = self.slots
+        steps = plan(slots, wanted(state, platform.device_id, self._parts.observation.tags, slots), state)
+        self._change = platform.executor.run(steps)
+
+    def _send(self, platform: Platform) -> None:
+        platform.mail.drain(self.standing())
+
+    def _guarded(self, task: Callable[[Platform], None], platform: Platform) -> None:
+        try:
+            task(platform)
+        except (PlatformError, AgentError, OSError) as error:
+            self.counters.sync_errors += 1
+            self.counters.last_error = str(error)[:200]
+            log.info("sync: %s", error)

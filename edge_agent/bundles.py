@@ -1,0 +1,57 @@
+"""From a stored file to a running program: the only door, and it counts.
+
+Invariant: a playback exists only for bytes whose manifest, lengths and hashes were just checked by
+`contracts.bundle` and whose digest is the one that was asked for. `is_verified` is an independent ledger
+that the frame loop consults on every frame.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from contracts.bundle import Bundle, BundleError
+from edge_agent.errors import ConfigError
+from edge_agent.playback import Loader, Playback
+from edge_agent.runtime.npu import NpuError
+from edge_agent.slots import Slots
+from edge_agent.store import BundleStore
+
+log = logging.getLogger(__name__)
+UNUSABLE = (BundleError, NpuError, OSError)
+
+
+class Bundles:
+    """The built-in bundle and the stored ones, loaded on demand."""
+
+    def __init__(self, factory: Path, store: BundleStore, loader: Loader) -> None:
+        self.store, self._loader = store, loader
+        self._verified: set[str] = set()
+        self.verifications = 0
+        self.loads = 0
+        try:
+            self.built_in = self.load(Bundle.open(factory))
+        except UNUSABLE as error:
+            raise ConfigError(f"built-in bundle {factory} cannot run here: {error}") from error
+
+    def load(self, bundle: Bundle) -> Playback:
+        """Load a bundle that was opened, and so verified. Raises BundleError or NpuError."""
+        self.verifications += 1
+        playback = self._loader.load(bundle)
+        self._verified.add(bundle.digest)
+        self.loads += 1
+        return playback
+
+    def open(self, digest: str) -> Playback:
+        """Verify and load a stored bundle. Raises BundleError, NpuError or OSError."""
+        if digest == self.built_in.digest:
+            return self.built_in
+        return self.load(self.store.open(digest))
+
+    def for_slots(self, slots: Slots) -> Playback:
+        """Return what `slots` point to. Raises like `open`."""
+        return self.open(slots.running.digest) if slots.active else self.built_in
+
+    def is_verified(self, digest: str) -> bool:
+        """Tell whether bytes of this digest were verified in this process."""
+        return digest in self._verified

@@ -1,0 +1,148 @@
+"""The composition root of an agent: settings in, a running agent out. Nothing else builds parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.clock import Clock
+from contracts.device import DeviceTags
+from edge_agent.agent import Agent, LoopSettings, Parts, Platform
+from edge_agent.bundles import Bundles
+from edge_agent.config import AgentConfig, HardConfig, HealthConfig, TrialConfig
+from edge_agent.disk import Disk
+from edge_agent.enrol import Identity, enrol, load_identity, lone_identity
+from edge_agent.errors import EnrolmentError
+from edge_agent.journal import Journal
+from edge_agent.observation import Observation, ObservationSettings
+from edge_agent.observers.hard import HardSettings
+from edge_agent.observers.health import TrialLimits
+from edge_agent.outbox import Outbox
+from edge_agent.platform import HttpStateFeed, Mail, StateFeed, StateKeeper
+from edge_agent.playback import Loader
+from edge_agent.sinks import Mp4Sink, NullSink, Sink
+from edge_agent.slot_store import SlotStore
+from edge_agent.sources import Source, open_source
+from edge_agent.store import BundleStore
+from edge_agent.transport import Transport
+from edge_agent.update import UpdateExecutor
+from edge_agent.updater import MetadataCache, SignedRepository
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the devices of one process may share: bundles on disk, and what comes over the wire for all of
+    them.
+    """
+
+    store: BundleStore
+    loader: Loader
+    feed: StateFeed | None = None
+    metadata: MetadataCache | None = None
+
+
+@dataclass(frozen=True)
+class DeviceSettings:
+    """One device: where it lives, who it is, how it behaves."""
+
+    folder: Path
+    factory: Path
+    observation: ObservationSettings
+    loop: LoopSettings
+    outbox_entries: int = 512
+    outbox_bytes: int = 8 * 1024 * 1024
+
+
+def settings_of(config: AgentConfig) -> DeviceSettings:
+    """Translate a configuration."""
+    return DeviceSettings(
+        folder=config.state_dir,
+        factory=config.factory_bundle,
+        observation=observation_settings(config.tags, config.drift.minimum_frames, config.hard),
+        loop=loop_settings(config.upscale_every, config.observe_every, config.health, config.trial),
+    )
+
+
+def observation_settings(tags: DeviceTags, minimum_frames: int, hard: HardConfig) -> ObservationSettings:
+    return ObservationSettings(tags, minimum_frames, HardSettings(**hard.model_dump()))
+
+
+def loop_settings(
+    upscale_every: int, observe_every: int, health: HealthConfig, trial: TrialConfig
+) -> LoopSettings:
+    return LoopSettings(
+        upscale_every=upscale_every,
+        observe_every=observe_every,
+        health_frames=health.frames,
+        health_s=health.seconds,
+        budget_ms=health.budget_ms,
+        trial=TrialLimits(**trial.model_dump()),
+    )
+
+
+def build_agent(
+    settings: DeviceSettings,
+    shared: Shared,
+    clock: Clock,
+    source: Source,
+    sink: Sink,
+    disk: Disk,
+    identity: Identity,
+    transport: Transport | None,
+) -> Agent:
+    """Compose an agent. Without a transport, or for a device that never joined, it plays alone."""
+    slots = SlotStore(settings.folder, disk)
+    bundles = Bundles(settings.factory, shared.store, shared.loader)
+    outbox = Outbox(settings.folder / "outbox", disk, settings.outbox_entries, settings.outbox_bytes)
+    journal = Journal(outbox, slots.slots.starts + 1)
+    observation = Observation(settings.folder, disk, identity, outbox, settings.observation)
+    platform = None
+    if transport is not None and identity.joined:
+        feed = shared.feed or HttpStateFeed(transport)
+        repository = SignedRepository(settings.folder / "tuf", identity.tuf_root, transport, shared.metadata)
+        platform = Platform(
+            device_id=identity.device_id,
+            keeper=StateKeeper(settings.folder, feed, identity.state_key, disk),
+            mail=Mail(outbox, transport),
+            executor=UpdateExecutor(identity.device_id, slots, bundles, repository, journal),
+        )
+    parts = Parts(clock, disk, source, sink, slots, bundles, journal, observation, platform)
+    return Agent(parts, settings.loop)
+
+
+def join(
+    folder: Path, transport: Transport, token: str, tags: DeviceTags, disk: Disk, running: str = ""
+) -> Identity:
+    """Return the stored identity, or enrol with `token`. Raises EnrolmentError, PlatformError."""
+    known = load_identity(folder)
+    if known is not None:
+        return known
+    if not token:
+        raise EnrolmentError(f"{folder} never joined; give --token TOKEN once (an operator makes one)")
+    return enrol(folder, transport, token, tags, disk, running)
+
+
+def identity_for(config: AgentConfig, transport: Transport | None, disk: Disk) -> Identity:
+    """Return who this device is: enrolled when it can be, alone when no platform is configured."""
+    if transport is None:
+        return load_identity(config.state_dir) or lone_identity(config.state_dir, disk)
+    return join(config.state_dir, transport, config.enrolment_token, config.tags, disk)
+
+
+def agent_from(config: AgentConfig, clock: Clock, loader: Loader, transport: Transport | None) -> Agent:
+    """Compose the agent of `edgeloop agent run`."""
+    disk = Disk(config.durable)
+    disk.make_directory(config.state_dir)
+    identity = identity_for(config, transport, disk)
+    signed = transport.with_token(identity.access_token) if transport else None
+    source = open_source(config.source, clock.now, config.loop)
+    shared = Shared(BundleStore(config.state_dir / "bundles", disk), loader)
+    return build_agent(settings_of(config), shared, clock, source, sink_for(config), disk, identity, signed)
+
+
+def sink_for(config: AgentConfig) -> Sink:
+    """Return the recording that the configuration asks for."""
+    if config.output is None:
+        return NullSink()
+    rate = max(1, round(config.fps)) if config.fps else 25
+    return Mp4Sink(config.output, rate, piece_frames=config.output_piece_frames, keep=config.output_keep)

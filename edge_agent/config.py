@@ -1,0 +1,143 @@
+"""Settings of one agent: file, then environment, then flags; each checked once, none read later.
+
+A file is JSON in the form of `AgentConfig`. The environment overrides top-level fields
+(EDGELOOP_AGENT_SOURCE, EDGELOOP_AGENT_PLATFORM_URL, ...), flags override both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from contracts.device import DeviceTags
+from edge_agent.errors import ConfigError
+
+PREFIX = "EDGELOOP_AGENT_"
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HardConfig(_Section):
+    """Mining of hard segments; see observers/hard.py."""
+
+    in_a_row: Annotated[int, Field(ge=1, le=100)] = 3
+    segment_frames: Annotated[int, Field(ge=1, le=8)] = 4
+    hysteresis: Annotated[float, Field(ge=0, le=20)] = 0.1
+    rearm_s: Annotated[float, Field(ge=0)] = 6 * 3_600.0
+    per_day: Annotated[float, Field(gt=0, le=10_000)] = 6.0
+    burst: Annotated[float, Field(ge=1, le=1_000)] = 3.0
+    duplicate_distance: Annotated[float, Field(ge=0)] = 0.02
+
+
+class DriftConfig(_Section):
+    """Daily statistics."""
+
+    minimum_frames: Annotated[int, Field(ge=1)] = 300
+
+
+class HealthConfig(_Section):
+    """A health report goes out after `frames` frames or `seconds` simulated seconds, whichever comes
+    first.
+    """
+
+    frames: Annotated[int, Field(ge=1)] = 600
+    seconds: Annotated[float, Field(gt=0)] = 1_800.0
+    budget_ms: Annotated[float, Field(gt=0)] = 33.3
+
+
+class TrialConfig(_Section):
+    """When a bundle on trial is confirmed or rolled back; times are simulated seconds."""
+
+    frames: Annotated[int, Field(ge=1)] = 60
+    driver_errors: Annotated[int, Field(ge=1)] = 3
+    miss_share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    misses: Annotated[int, Field(ge=1)] = 3
+    fidelity_lsb: Annotated[float, Field(gt=0, le=255)] = 16.0
+    fidelity_frames: Annotated[int, Field(ge=1)] = 3
+    timeout_s: Annotated[float, Field(gt=0)] = 2 * 86_400.0
+
+
+class AgentConfig(_Section):
+    """Everything an agent needs to know at its start."""
+
+    state_dir: Path
+    factory_bundle: Path
+    source: str
+    loop: bool = False
+    tags: DeviceTags
+    platform_url: str = ""
+    enrolment_token: str = Field(default="", repr=False)
+    output: Path | None = None
+    output_piece_frames: Annotated[int, Field(ge=0)] = 0
+    output_keep: Annotated[int, Field(ge=1, le=1_000)] = 2
+    backend: Literal["npu", "onnxruntime"] = "npu"
+    fps: Annotated[float, Field(ge=0, le=240)] = 25.0
+    """Frames a real second; 0 plays as fast as the device can."""
+    max_frames: Annotated[int, Field(ge=0)] = 0
+    """Stop after so many frames; 0 goes on to the end of the source."""
+    upscale_every: Annotated[int, Field(ge=1, le=1_000)] = 1
+    observe_every: Annotated[int, Field(ge=1, le=1_000)] = 1
+    sync_s: Annotated[float, Field(gt=0)] = 10.0
+    seed: int = 0
+    faults: dict[str, Any] = {}  # Any: JSON, checked by edge_agent.runtime.npu.faults
+    durable: bool = True
+    hard: HardConfig = HardConfig()
+    drift: DriftConfig = DriftConfig()
+    health: HealthConfig = HealthConfig()
+    trial: TrialConfig = TrialConfig()
+
+
+def load_config(
+    path: Path | None, environment: Mapping[str, str] = os.environ, **flags: object
+) -> AgentConfig:
+    """Merge file, environment and flags (None flags are absent). Raises ConfigError naming field and
+    remedy.
+    """
+    merged: dict[str, Any] = _read(path) if path else {}
+    for name in AgentConfig.model_fields:
+        value = environment.get(PREFIX + name.upper())
+        if value is not None:
+            merged[name] = _decoded(value)
+    for name, flag in flags.items():
+        if flag is not None:
+            merged[name] = {**merged.get(name, {}), **flag} if isinstance(flag, dict) else flag
+    return parse(AgentConfig, merged, str(path) if path else "flags and environment")
+
+
+def parse(model: type[M], raw: object, where: str) -> M:
+    """Check decoded JSON against a model. Raises ConfigError."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise ConfigError(
+            f"setting {field} in {where}: {first['msg']}; see docs/how-to/device-teams.md"
+        ) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        raw = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"configuration {path} cannot be read ({error}); give a JSON object") from error
+    if not isinstance(raw, dict):
+        raise ConfigError(f"configuration {path} must be a JSON object")
+    return raw
+
+
+def _decoded(value: str) -> object:
+    if value[:1] in "{[" or value in ("true", "false"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value

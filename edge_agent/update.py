@@ -1,0 +1,213 @@
+"""Carries out the planner's steps: download, verify, install, and prepare the change for the frame loop.
+
+Runs beside the frame loop. Everything slow or fallible happens here; what is left for the frame loop is one
+small write and a pointer. Invariants: a step that fails changes nothing that runs; a refusal is told once
+with its cause; what cannot be fetched now is tried again later, ever more rarely.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NoReturn
+
+from contracts.bundle import BundleError
+from contracts.wire import Cause, InstallStage
+from edge_agent.bundles import UNUSABLE, Bundles
+from edge_agent.errors import PlatformError, SlotError, TrustError
+from edge_agent.journal import Journal, Note
+from edge_agent.planner import Download, Exchange, GoBack, Install, Refuse, Step, Trial, UseBuiltIn, Want
+from edge_agent.playback import Playback
+from edge_agent.slot_store import SlotStore
+from edge_agent.slots import (
+    Slots,
+    begin_trial,
+    exchange,
+    install,
+    reject,
+    roll_back,
+    use_built_in,
+)
+from edge_agent.updater import SignedRepository
+
+log = logging.getLogger(__name__)
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 600.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the frame loop does between two frames: commit `transition`, then play `playback`."""
+
+    transition: Callable[[Slots], Slots]
+    playback: Playback
+    notes: tuple[Note, ...]
+    trial: bool = False
+
+
+@dataclass
+class Pause:
+    """How often an offer could not be taken, and until when it rests (monotonic seconds)."""
+
+    failures: int = 0
+    until: float = 0.0
+    told: Cause = Cause.NONE
+
+
+class UpdateExecutor:
+    """Executes one plan at a time."""
+
+    def __init__(
+        self,
+        device: str,
+        slots: SlotStore,
+        bundles: Bundles,
+        repository: SignedRepository,
+        journal: Journal,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._device, self._slots, self._bundles = device, slots, bundles
+        self._repository, self._journal, self._monotonic = repository, journal, monotonic
+        self._pauses: dict[str, Pause] = {}
+        self.downloads = 0
+        self.refused = 0
+
+    def run(self, steps: list[Step]) -> Change | None:
+        """Carry out `steps`; return the change for the frame loop, if any. Raises Unreachable."""
+        for step in steps:
+            try:
+                change = self._execute(step)
+            except SlotError as error:
+                log.warning("update step %s not possible: %s", type(step).__name__, error)
+                return None
+            except _Stopped:
+                return None
+            if change is not None:
+                return change
+        return None
+
+    def _execute(self, step: Step) -> Change | None:
+        match step:
+            case GoBack(cause, detail):
+                return self._leave(partial(roll_back, cause=cause, detail=detail), cause, detail)
+            case UseBuiltIn(cause, detail):
+                return self._leave(partial(use_built_in, cause=cause, detail=detail), cause, detail)
+            case Refuse(want, cause, detail):
+                self._refuse(want, cause, detail, final=False)
+            case Download(want):
+                self._download(want)
+            case Install(want):
+                self._install(want)
+            case Trial(want):
+                return self._trial(want)
+            case Exchange(want):
+                return self._exchange(want)
+        return None
+
+    def _leave(self, transition: Callable[[Slots], Slots], cause: Cause, detail: str) -> Change:
+        slots = self._slots.slots
+        note = Note(slots.running.digest, InstallStage.ROLLED_BACK, cause, detail)
+        after = transition(slots)
+        try:
+            return Change(transition, self._bundles.for_slots(after), (note,))
+        except UNUSABLE as error:
+            log.warning("the bundle to go back to is not usable (%s); the built-in one takes over", error)
+            safe = partial(use_built_in, cause=cause, detail=detail)
+            return Change(safe, self._bundles.built_in, (note,))
+
+    def _download(self, want: Want) -> None:
+        self._rest_if_paused(want)
+        target, store = want.target, self._bundles.store
+        try:
+            with store.exclusive(target.digest):
+                incoming = store.incoming(target.digest, self._device)
+                known = store.path(target.digest)
+                found = self._repository.fetch(target.path, incoming, known if known.exists() else None)
+                bundle = store.adopt(found, target.digest) if found == incoming else store.open(target.digest)
+        except TrustError as error:
+            self._refuse(want, Cause.UNTRUSTED, str(error), final=False)
+        except BundleError as error:
+            self._refuse(want, Cause.DAMAGED, str(error), final=True)
+        except OSError as error:
+            cause = Cause.NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else Cause.DAMAGED
+            self._refuse(want, cause, str(error), final=False)
+        except PlatformError:
+            self._pause(want)
+            raise
+        else:
+            self._check_epoch(want, bundle.manifest.security_epoch)
+            self.downloads += 1
+            self._journal.note(Note(target.digest, InstallStage.DOWNLOADED))
+
+    def _check_epoch(self, want: Want, epoch: int) -> None:
+        """The number that the state document promises must be the one that the bundle carries."""
+        if epoch != want.target.security_epoch:
+            detail = f"the bundle has security epoch {epoch}, the offer says {want.target.security_epoch}"
+            self._refuse(want, Cause.OLD_EPOCH, detail, final=True)
+
+    def _install(self, want: Want) -> None:
+        target = want.target
+        self._slots.apply(
+            partial(
+                install,
+                digest=target.digest,
+                version=target.release_version,
+                offer=want.offer,
+                security_epoch=target.security_epoch,
+            )
+        )
+        self._journal.note(Note(target.digest, InstallStage.INSTALLED))
+
+    def _trial(self, want: Want) -> Change:
+        digest = want.target.digest
+        playback = self._open(want)
+        transition = partial(begin_trial, digest=digest, offer=want.offer)
+        return Change(transition, playback, (Note(digest, InstallStage.TRIAL),), trial=True)
+
+    def _exchange(self, want: Want) -> Change:
+        digest, left = want.target.digest, self._slots.slots.running.digest
+        playback = self._open(want)
+        back = (Note(left, InstallStage.ROLLED_BACK, Cause.WITHDRAWN),) if left else ()
+        notes = (*back, Note(digest, InstallStage.CONFIRMED))
+        return Change(partial(exchange, digest=digest), playback, notes)
+
+    def _open(self, want: Want) -> Playback:
+        try:
+            return self._bundles.open(want.target.digest)
+        except UNUSABLE as error:
+            cause = Cause.DAMAGED if isinstance(error, BundleError | OSError) else Cause.WRONG_TARGET
+            self._refuse(want, cause, str(error), final=True)
+
+    def _rest_if_paused(self, want: Want) -> None:
+        pause = self._pauses.get(want.target.digest)
+        if pause is not None and self._monotonic() < pause.until:
+            raise _Stopped
+
+    def _refuse(self, want: Want, cause: Cause, detail: str, final: bool) -> NoReturn:
+        """Stop this plan, tell the platform once; `final` also bars the offer for ever."""
+        digest = want.target.digest
+        self.refused += 1
+        log.warning("bundle %s refused (%s): %s", digest[:12], cause.value, detail)
+        if final:
+            self._slots.apply(partial(reject, digest=digest, offer=want.offer, cause=cause, detail=detail))
+        pause = self._pause(want)
+        if pause.told is not cause:
+            pause.told = cause
+            self._journal.note(Note(digest, InstallStage.REFUSED, cause, detail))
+        raise _Stopped
+
+    def _pause(self, want: Want) -> Pause:
+        if len(self._pauses) > 64:
+            self._pauses.clear()
+        pause = self._pauses.setdefault(want.target.digest, Pause())
+        pause.until = self._monotonic() + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**pause.failures)
+        pause.failures += 1
+        return pause
+
+
+class _Stopped(Exception):
+    """This plan ends here; the reason was recorded."""
