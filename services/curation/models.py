@@ -1,4 +1,6 @@
-"""Tables of the schema `curation`. Times are seconds of the platform's clock; vectors are little-endian float32."""
+"""Tables of the schema `curation`. Times are seconds of the platform's clock; vectors are little-endian
+float32.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ class ClusterRow(Base):
 
 
 class Member(Base):
-    """A segment's place in a run, with its vector, so that a run outlives the segments. `kept`: it survives."""
+    """A segment's place in a run, with its vector, so that a run outlives the segments. `kept`: it
+    survives.
+    """
 
     __tablename__ = "members"
     __table_args__ = ({"schema": SCHEMA},)

@@ -42,7 +42,9 @@ def last_complete_day(now: float, settings: DriftSettings) -> int:
 
 
 def pending_days(session: Session, now: float, settings: DriftSettings) -> list[tuple[str, int]]:
-    """Return (embedding id, day), oldest first, whose cohorts changed since they were judged, or never were."""
+    """Return (embedding id, day), oldest first, whose cohorts changed since they were judged, or never
+    were.
+    """
     key = (Evaluation.embedding_id, Evaluation.cohort, Evaluation.day)
     same = and_(*(column == getattr(CohortDayRow, column.key) for column in key))
     statement = (

@@ -1,8 +1,9 @@
-"""From the stream to cohort-days: take each report once, fold it when its observer is known, count the rest apart.
+"""From the stream to cohort-days: take each report once, fold it when its observer is known, count the rest
+apart.
 
 Taking and folding are two steps. A report whose embedding nobody has registered waits, so that a late
-registration loses nothing; after a week it is counted as refused. Both steps may be repeated at any point: the
-natural key (pseudonym, day) and the emptied payload see to it.
+registration loses nothing; after a week it is counted as refused. Both steps may be repeated at any point:
+the natural key (pseudonym, day) and the emptied payload see to it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from services.drift.models import CohortDayRow, DeviceDay, ObserverRow, Rejected
 
 
 def take(session: Session, payload: bytes, now: float) -> bool:
-    """Store one report for folding; False when it was refused or had been taken before. `now` is simulated time."""
+    """Store one report for folding; False when it was refused or had been taken before. `now` is simulated
+    time.
+    """
     try:
         report = decode_report(payload)
         _check_plausible(report, now)

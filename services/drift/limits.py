@@ -1,7 +1,7 @@
 """Limits and thresholds of drift, each with its unit. `EDGELOOP_DRIFT_*` overrides a threshold.
 
-`DriftLimits` are sizes that protect the service and do not change a verdict. `DriftSettings` are the numbers a
-verdict depends on; their defaults carry the articles' 3.5 sigma and 0.12 in calibrated form.
+`DriftLimits` are sizes that protect the service and do not change a verdict. `DriftSettings` are the
+numbers a verdict depends on; their defaults carry the articles' 3.5 sigma and 0.12 in calibrated form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Tables of the schema `drift`. Times are seconds of the platform's clock (`contracts.clock`), which may be compressed."""
+"""Tables of the schema `drift`. Times are seconds of the platform's clock (`contracts.clock`), which may be
+compressed.
+"""
 
 from __future__ import annotations
 

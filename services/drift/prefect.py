@@ -1,11 +1,12 @@
 """Start and follow flow runs over Prefect's REST API, nothing more: the service needs no Prefect installed.
 
-Prefect leaves a run "Running" for ever when its worker dies, so a run older than six hours (real time) counts as
-ended.
+Prefect leaves a run "Running" for ever when its worker dies, so a run older than six hours (real time)
+counts as ended.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Protocol, Self
@@ -70,7 +71,7 @@ class PrefectFlows:
         run = self._checked(answer)
         return run.get("state_type") in ENDED or _too_old(run.get("created"))
 
-    def _call(self, method: str, path: str, body: dict[str, object] | None = None) -> httpx.Response:
+    def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> httpx.Response:
         try:
             return self._http.request(method, path, json=body)
         except httpx.TransportError as error:

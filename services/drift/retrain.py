@@ -1,7 +1,8 @@
 """Decide an alarm and, if the policy says so, start the retraining flow.
 
-The alarm row is the truth: a flow is started with the alarm's id as idempotency key before the row is updated, so
-a crash between the two starts nothing twice. Whatever is down, the outbox brings the alarm back.
+The alarm row is the truth: a flow is started with the alarm's id as idempotency key before the row is
+updated, so a crash between the two starts nothing twice. Whatever is down, the outbox brings the alarm
+back.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def decide_alarm(
 
 
 def _coverage(curation: Curation, raised_at: float) -> CoverageView:
-    """Ask how well hard clusters are covered; where the clustering is older than the alarm, ask for a new one."""
+    """Ask how well hard clusters are covered; where the clustering is older than the alarm, ask for a new
+    one.
+    """
     view = CoverageView.model_validate(curation.get("/curation/v1/coverage"))
     if view.created is None or view.created < raised_at:
         curation.post("/curation/v1/runs")

@@ -1,4 +1,6 @@
-"""Background work of drift: take reports, fold, judge, decide alarms. Every task may be repeated at any point."""
+"""Background work of drift: take reports, fold, judge, decide alarms. Every task may be repeated at any
+point.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,9 @@ SUBSPACE = 28
 
 
 def p_values(seed: int, repeats: int, cohorts: int, devices: int, widths: tuple[float, ...]) -> np.ndarray:
-    """Return p of every cohort on a healthy day after two reference days; devices are drawn afresh each day."""
+    """Return p of every cohort on a healthy day after two reference days; devices are drawn afresh each
+    day.
+    """
     fleet, settings = Fleet(seed, frames=12, rho=0.8), DriftSettings(min_devices=20, min_freedom=60)
     rng, found = fleet.generator(), []
     level = rng.normal(size=(cohorts, SUBSPACE))

@@ -1,7 +1,7 @@
 """Exact duplicates counted once with a weight.
 
-Segments of a still picture give the very same codes and so the very same vector. DBSCAN on such data holds every
-neighbourhood in memory and dies; one row with a weight is the same to it.
+Segments of a still picture give the very same codes and so the very same vector. DBSCAN on such data holds
+every neighbourhood in memory and dies; one row with a weight is the same to it.
 """
 
 from __future__ import annotations

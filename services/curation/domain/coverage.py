@@ -1,10 +1,11 @@
 """Does the training set reach a cluster: the share of members near a training vector.
 
-Near is what the training set itself calls near: `eps_cov`, the 95th percentile of the distance from a training
-vector to the nearest one of ANOTHER video. Members of one video resemble each other too much to tell.
+Near is what the training set itself calls near: `eps_cov`, the 95th percentile of the distance from a
+training vector to the nearest one of ANOTHER video. Members of one video resemble each other too much to
+tell.
 
-Invariant: adding vectors never loosens `eps_cov` of a successor (see `tightened`), so coverage cannot rise by
-training on things far away.
+Invariant: adding vectors never loosens `eps_cov` of a successor (see `tightened`), so coverage cannot rise
+by training on things far away.
 """
 
 from __future__ import annotations

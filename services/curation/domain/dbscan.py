@@ -19,9 +19,7 @@ class TooManyPoints(ValueError):
     """More distinct points than neighbourhoods fit into memory; the message says how many and what to do."""
 
 
-def cluster_labels(
-    collapsed: Collapsed, eps: float, min_samples: int, most_points: int
-) -> NDArray[np.int64]:
+def cluster_labels(collapsed: Collapsed, eps: float, min_samples: int, most_points: int) -> NDArray[np.int64]:
     """Return a label (or NOISE) for each original point.
 
     Raises TooManyPoints above `most_points` distinct points, before any work.

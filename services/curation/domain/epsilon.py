@@ -1,7 +1,8 @@
 """The radius of DBSCAN, read from the data: the knee of the sorted k-distance curve.
 
-Inside clusters the distance to the k-th neighbour is small and even; noise makes the curve turn up. The knee is the
-point farthest below the chord of the curve. Bounds keep a degenerate curve from choosing nothing or everything.
+Inside clusters the distance to the k-th neighbour is small and even; noise makes the curve turn up. The
+knee is the point farthest below the chord of the curve. Bounds keep a degenerate curve from choosing
+nothing or everything.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class Epsilon:
     source: str
 
 
-def choose_epsilon(collapsed: Collapsed, k: int, floor: float, ceiling: float, largest_sample: int) -> Epsilon:
+def choose_epsilon(
+    collapsed: Collapsed, k: int, floor: float, ceiling: float, largest_sample: int
+) -> Epsilon:
     """Choose the radius for points that need `k` neighbours (themselves included) to be core.
 
     Distances are taken from an evenly spaced sample of at most `largest_sample` points to all points.

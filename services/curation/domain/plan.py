@@ -53,7 +53,9 @@ class Segments:
 
 @dataclass(frozen=True)
 class PlannedCluster:
-    """A cluster: positions of its members in the segments, its shape (medoid is such a position), its cohorts."""
+    """A cluster: positions of its members in the segments, its shape (medoid is such a position), its
+    cohorts.
+    """
 
     label: int
     members: NDArray[np.int64]
@@ -64,7 +66,9 @@ class PlannedCluster:
 
 @dataclass(frozen=True)
 class Plan:
-    """All clusters of a run. `kept` marks the segments that stay; `guarded` the sources the guard protected."""
+    """All clusters of a run. `kept` marks the segments that stay; `guarded` the sources the guard
+    protected.
+    """
 
     clusters: tuple[PlannedCluster, ...]
     epsilon: Epsilon
@@ -111,7 +115,7 @@ def _epsilon(collapsed: Collapsed, settings: PlanSettings, sample: int) -> Epsil
 def _cluster(label: int, labels: NDArray[np.int64], segments: Segments) -> PlannedCluster:
     members = np.flatnonzero(labels == label)
     shape = shape_of(segments.vectors[members])
-    counts = Counter(segments.cohorts[position] for position in members)
+    counts = Counter(segments.cohorts[position] for position in members.tolist())
     return PlannedCluster(
         label=label,
         members=members,

@@ -1,7 +1,8 @@
 """Medoid, radius and the cap on diameter.
 
-DBSCAN chains: A near B near C joins pictures that have nothing in common. A cluster whose members lie farther than
-the cap from its medoid is cut into pieces around far-apart members, until every piece is tight.
+DBSCAN chains: A near B near C joins pictures that have nothing in common. A cluster whose members lie
+farther than the cap from its medoid is cut into pieces around far-apart members, until every piece is
+tight.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shape:
-    """Centre of mass, the member nearest to it (position in the given rows), and the largest distance from it."""
+    """Centre of mass, the member nearest to it (position in the given rows), and the largest distance from
+    it.
+    """
 
     centroid: Array
     medoid: int
@@ -25,7 +28,9 @@ class Shape:
 
 
 def shape_of(rows: NDArray[np.float32]) -> Shape:
-    """Describe members (n x d, n >= 1). The medoid is the member nearest to the centroid, the first of equals."""
+    """Describe members (n x d, n >= 1). The medoid is the member nearest to the centroid, the first of
+    equals.
+    """
     points = rows.astype(np.float64)
     centroid = points.mean(axis=0)
     medoid = int(np.argmin(np.linalg.norm(points - centroid, axis=1)))

@@ -1,7 +1,8 @@
-"""Which members stay when duplicates go: the medoid, the hardest ones, and never next to nothing of a source.
+"""Which members stay when duplicates go: the medoid, the hardest ones, and never next to nothing of a
+source.
 
-A single wrong cluster once removed 99.9998 % of a data source elsewhere. So no source (device class) may lose more
-than a set share of its clustered segments: where it would, more of its hardest members are kept.
+A single wrong cluster once removed 99.9998 % of a data source elsewhere. So no source (device class) may
+lose more than a set share of its clustered segments: where it would, more of its hardest members are kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a cohort saw on one day: the merged statistics of its devices, by frame and by device.
 
-The weight by frame answers what the fleet looked at; the vote of each device (`votes`) is what tests use. The cost
-of a test does not depend on the number of reports, because only this is kept.
+The weight by frame answers what the fleet looked at; the vote of each device (`votes`) is what tests use.
+The cost of a test does not depend on the number of reports, because only this is kept.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class CohortDayStatistics:
 def statistics_of(report: DriftReport, projection: NDArray[np.float32]) -> CohortDayStatistics:
     """Return the statistics of a single device-day; `projection` (28 x 256) is the observer's.
 
-    The report does not carry the projected mean: the projection is linear, so it is the projected mean vector.
+    The report does not carry the projected mean: the projection is linear, so it is the projected mean
+    vector.
     """
     mean = report.mean.astype(np.float64)
     projected = projection.astype(np.float64) @ mean

@@ -1,7 +1,7 @@
 """When do drifting days make an alarm: 2 of 3 days by default.
 
-Two days that agree turn a false alarm rate of 2e-4 a day into one in some hundred years of cohorts; one day may
-be missing because devices sleep.
+Two days that agree turn a false alarm rate of 2e-4 a day into one in some hundred years of cohorts; one day
+may be missing because devices sleep.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def alarmed_cohorts(
 
 
 def alarm_id(embedding_id: str, cohorts: Sequence[str], first_day: int, last_day: int) -> str:
-    """Return the natural key of an alarm: same embedding, cohorts and days, same alarm, however often found."""
+    """Return the natural key of an alarm: same embedding, cohorts and days, same alarm, however often
+    found.
+    """
     text = "\n".join((embedding_id, str(first_day), str(last_day), *sorted(cohorts)))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,7 +1,7 @@
 """What an alarm leads to. The ordered list `RULES` is the policy and its documentation.
 
-Drift is not harm: retraining starts only where hard examples exist that the training set does not reach, not while
-a retraining runs, not within the cool-down, not beyond the weekly budget.
+Drift is not harm: retraining starts only where hard examples exist that the training set does not reach,
+not while a retraining runs, not within the cool-down, not beyond the weekly budget.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ WEEK_S = 7 * 86_400.0
 class Facts:
     """What is known when an alarm is decided. Times in seconds of the platform's clock.
 
-    `coverage_at` is when the clusters were last computed (None: never), `clusters` and `uncovered` count them,
-    `retrained_at` lists past starts, `running` names the flow run that has not ended, if any.
+    `coverage_at` is when the clusters were last computed (None: never), `clusters` and `uncovered` count
+    them, `retrained_at` lists past starts, `running` names the flow run that has not ended, if any.
     """
 
     now: float

@@ -1,8 +1,8 @@
 """Has the shape moved? Jensen-Shannon divergence in nats on fixed bins, without its small-sample bias.
 
-Unit and bins are part of the number: 0.12 nats on 16 bins is a mean shift of 1.06 sd; in bits or as a distance
-the same 0.12 would mean 0.86 or 0.35 sd. Two samples of one law have a positive divergence on average; its
-expectation follows from how much devices differ in each bin and is taken off.
+Unit and bins are part of the number: 0.12 nats on 16 bins is a mean shift of 1.06 sd; in bits or as a
+distance the same 0.12 would mean 0.86 or 0.35 sd. Two samples of one law have a positive divergence on
+average; its expectation follows from how much devices differ in each bin and is taken off.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ def jensen_shannon(p: Array, q: Array) -> Array:
 
 
 def debiased_divergence(current: Votes, reference: Votes) -> float:
-    """Return the largest of the 8 directions' divergences between device votes, each less its null mean; >= 0.
+    """Return the largest of the 8 directions' divergences between device votes, each less its null mean; >=
+    0.
 
-    To second order JS = sum (p - q)^2 / (8 m) with m the middle, so its mean under equal laws is the variance
-    of p - q over 8 m. For independent frames this is the textbook (bins - 1) (1/n1 + 1/n2) / 8.
+    To second order JS = sum (p - q)^2 / (8 m) with m the middle, so its mean under equal laws is the
+    variance of p - q over 8 m. For independent frames this is the textbook (bins - 1) (1/n1 + 1/n2) / 8.
     """
     raw = jensen_shannon(current.shares, reference.shares)
     noise = current.share_variance / current.count + reference.share_variance / reference.count

@@ -70,7 +70,9 @@ class Spread:
 
 
 def pooled_spread(references: Sequence[Reference]) -> Spread:
-    """Pool the spread over all cohorts of one embedding. Raises ValueError when there are no degrees of freedom."""
+    """Pool the spread over all cohorts of one embedding. Raises ValueError when there are no degrees of
+    freedom.
+    """
     freedom = sum(reference.freedom for reference in references)
     if freedom < 1:
         raise ValueError(

@@ -1,8 +1,8 @@
 """Verdict on one cohort-day: enough evidence, significant, material.
 
-Significance alone flags any trifle in a large fleet; size alone flags chance in a small one. Drift needs both,
-and either size will do: a shift of D = 0.5 spread over 28 directions has a divergence of only 0.007 nats, and
-0.12 nats on one direction is a full standard deviation.
+Significance alone flags any trifle in a large fleet; size alone flags chance in a small one. Drift needs
+both, and either size will do: a shift of D = 0.5 spread over 28 directions has a divergence of only 0.007
+nats, and 0.12 nats on one direction is a full standard deviation.
 
 Invariant: too little evidence is its own answer, neither drift nor its absence.
 """
@@ -47,7 +47,9 @@ class Thresholds(Protocol):
 
 @dataclass(frozen=True)
 class Verdict:
-    """State of a cohort-day with the numbers behind it; `None` where evidence did not suffice to compute one."""
+    """State of a cohort-day with the numbers behind it; `None` where evidence did not suffice to compute
+    one.
+    """
 
     state: DriftState
     reason: str
@@ -67,7 +69,8 @@ def measure(votes: Votes, reference: Reference | None, spread: Spread | None, li
     missing = _missing(votes, reference, spread, limits)
     if missing:
         return insufficient(missing)
-    assert reference is not None and spread is not None
+    assert reference is not None
+    assert spread is not None
     own = own_spread(reference, spread)
     base = reference.votes
     test = hotelling_test(votes.mean, base.mean, own.covariance, own.freedom, votes.count, base.count)
@@ -111,7 +114,8 @@ def _missing(votes: Votes, reference: Reference | None, spread: Spread | None, l
 
 
 def _judged(verdict: Verdict, discovered: bool, limits: Thresholds) -> Verdict:
-    assert verdict.z is not None and verdict.d is not None
+    assert verdict.z is not None
+    assert verdict.d is not None
     js = verdict.js or 0.0
     if not discovered or verdict.z <= limits.z_threshold:
         return replace(verdict, reason="no significant shift")

@@ -1,9 +1,11 @@
 """One device, one vote: statistics over device-days, mergeable in any order.
 
-A busy device must not outvote a thousand quiet ones, and the only honest sample size of a cohort is its number
-of devices. So every device-day enters once, with its projected mean, its histogram shares and its score.
+A busy device must not outvote a thousand quiet ones, and the only honest sample size of a cohort is its
+number of devices. So every device-day enters once, with its projected mean, its histogram shares and its
+score.
 
-Invariant: merging is associative and commutative up to rounding of float64 (Chan's update, no sums of squares).
+Invariant: merging is associative and commutative up to rounding of float64 (Chan's update, no sums of
+squares).
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ FLAT = sum(_SIZES)
 @dataclass(frozen=True)
 class Votes:
     """`count` device-days: mean (28) and co-moments (28 x 28) of their projected means, mean and squared
-    deviations (8 x 16) of their histogram shares, and the mean of their quality scores (dB of expected loss)."""
+    deviations (8 x 16) of their histogram shares, and the mean of their quality scores (dB of expected
+    loss).
+    """
 
     count: int
     mean: Array
@@ -48,7 +52,9 @@ class Votes:
 
     @classmethod
     def of(cls, projected_mean: Array, histogram: NDArray[np.int64], score: float) -> Votes:
-        """Return the single vote of one device-day. `histogram` (8 x 16) holds frame counts, each row above 0."""
+        """Return the single vote of one device-day. `histogram` (8 x 16) holds frame counts, each row above
+        0.
+        """
         empty = cls.empty()
         return cls(
             count=1,

@@ -1,0 +1,123 @@
+"""HTTP API of curation."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from contracts.clock import clock_from_environment
+from contracts.wire.curation import TrainingVectorBatch
+from services.curation import queries, runs, service
+from services.curation.limits import curation_settings
+from services.curation.models import ClusterRow, Run
+from services.curation.schemas import (
+    ClusterDetail,
+    CoverageReport,
+    RunDetail,
+    SegmentInfo,
+    TrainingSetAnswer,
+)
+from services.curation.training import RevisionTaken
+from services.kit.audit import record
+from services.kit.auth import Subject, requires
+from services.kit.database import SessionDep
+from services.kit.pages import Page, PageDep, page_of
+from services.kit.problems import Conflict, NotFound, declare
+
+router = APIRouter(tags=["curation"])
+
+Reader = Annotated[Subject, requires("curation:read")]
+Writer = Annotated[Subject, requires("curation:write")]
+RunId = Annotated[str | None, Query(max_length=64, description="default: the newest finished run")]
+Name = Annotated[str, Path(max_length=80)]
+
+
+class ClusterPage(Page[ClusterDetail]):
+    """A page of clusters of one run (`contracts.wire.curation.ClusterList`)."""
+
+    run_id: str = ""
+
+
+class NoSuchRun(NotFound):
+    slug, title = "no-such-run", "There is no such clustering run"
+
+
+class NoSuchCluster(NotFound):
+    slug, title = "no-such-cluster", "There is no such cluster"
+
+
+class RevisionConflict(Conflict):
+    slug, title = "revision-conflict", "The revision belongs to another training set"
+
+
+@router.get("/v1/clusters", responses=declare(NoSuchRun))
+def list_clusters(_: Reader, session: SessionDep, page: PageDep, run_id: RunId = None) -> ClusterPage:
+    """Clusters of a run with their coverage by the newest training set; empty while no run has finished."""
+    run = _run(session, run_id)
+    if run is None:
+        return ClusterPage(items=[])
+    rows = queries.clusters(session, run.id, page)
+    made = page_of(rows, page, lambda row: queries.cluster(session, row), lambda row: (row.label,))
+    return ClusterPage(items=made.items, next_cursor=made.next_cursor, run_id=run.id)
+
+
+@router.get("/v1/clusters/{cluster_id}", responses=declare(NoSuchCluster))
+def get_cluster(_: Reader, session: SessionDep, cluster_id: Name) -> ClusterDetail:
+    """One cluster with its members, hardest first."""
+    row = session.get(ClusterRow, cluster_id)
+    if row is None:
+        raise NoSuchCluster(
+            f"cluster {cluster_id} is unknown or its run was forgotten; list the clusters again"
+        )
+    return queries.cluster(session, row, members=True)
+
+
+@router.post("/v1/runs", status_code=202)
+def request_curation_run(who: Writer, session: SessionDep) -> RunDetail:
+    """Ask for a clustering now; a run that already waits is returned. Follow it at `/v1/runs/{id}`."""
+    run = runs.request_run(session, clock_from_environment().now())
+    record(session, who, "curation.run", f"curation-run:{run.id}")
+    return queries.run_detail(session, run)
+
+
+@router.get("/v1/runs/{run_id}", responses=declare(NoSuchRun))
+def get_curation_run(_: Reader, session: SessionDep, run_id: Name) -> RunDetail:
+    """One run and its state."""
+    run = _run(session, run_id)
+    assert run is not None  # a named run is found or refused
+    return queries.run_detail(session, run)
+
+
+@router.get("/v1/coverage", responses=declare(NoSuchRun))
+def get_coverage(_: Reader, session: SessionDep, run_id: RunId = None) -> CoverageReport:
+    """How well the training set covers the clusters, before and after its newest revision."""
+    return queries.coverage_report(session, _run(session, run_id))
+
+
+@router.post("/v1/training-vectors", responses=declare(RevisionConflict))
+def post_training_vectors(who: Writer, session: SessionDep, batch: TrainingVectorBatch) -> TrainingSetAnswer:
+    """Store a training set as vectors; its revision makes this idempotent. Coverage is computed at once."""
+    now = clock_from_environment().now()
+    try:
+        stored, new = service.post_training_set(session, batch, now, curation_settings())
+    except RevisionTaken as error:
+        raise RevisionConflict(f"{error}; post changed vectors under a new revision") from error
+    if new:
+        detail = {"vectors": stored.vectors, "parent": stored.parent}
+        record(session, who, "curation.training-set", f"training-set:{stored.revision}", detail)
+    return TrainingSetAnswer(
+        revision=stored.revision, vectors=stored.vectors, eps_cov=stored.eps_cov, duplicate=not new
+    )
+
+
+@router.get("/v1/segments")
+def list_segments(_: Reader, session: SessionDep, page: PageDep) -> Page[SegmentInfo]:
+    """Hard segments, newest first."""
+    rows = queries.segments(session, page)
+    return page_of(rows, page, queries.segment, lambda row: (row.hour, row.segment_id))
+
+
+def _run(session: SessionDep, run_id: str | None) -> Run | None:
+    run = queries.chosen_run(session, run_id)
+    if run is None and run_id is not None:
+        raise NoSuchRun(f"run {run_id} is unknown or was forgotten; ask without an id for the newest")
+    return run

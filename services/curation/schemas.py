@@ -1,0 +1,96 @@
+"""Answers of the curation API beyond `contracts.wire.curation`."""
+
+from contracts.wire.base import Answer, Share
+from contracts.wire.curation import Cluster, CurationRun, Vector
+
+
+class RunDetail(CurationRun):
+    """A run with its state (`requested`, `done`, `failed`) and everything that explains it.
+
+    `created` is 0 while the run waits. `guarded` names device classes that the wipe-out guard protected,
+    `split` is the number of clusters that the diameter cap added, `other_embeddings` counts segments left
+    out.
+    """
+
+    state: str
+    embedding_id: str | None = None
+    distinct_segments: int = 0
+    split: int = 0
+    kept: int = 0
+    eps_source: str = ""
+    guarded: tuple[str, ...] = ()
+    other_embeddings: int = 0
+    error: str = ""
+
+
+class ClusterMember(Answer):
+    """A member of a cluster; `kept` when it stays as a representative."""
+
+    segment_id: str
+    cohort: str
+    score_mean: float
+    kept: bool
+
+
+class ClusterDetail(Cluster):
+    """A cluster with its members (up to 200, hardest first) and the id of its medoid."""
+
+    medoid_id: str
+    listed: tuple[ClusterMember, ...] = ()
+
+
+class RevisionCoverage(Answer):
+    """Coverage of all clusters of a run by one training set and its parents."""
+
+    revision: str
+    parent: str | None = None
+    vectors: int = 0
+    eps_cov: float = 0.0
+    members: int = 0
+    covered: int = 0
+    share: Share = 0.0
+    low: Share = 0.0
+    high: Share = 1.0
+    covered_clusters: int = 0
+    partial_clusters: int = 0
+    uncovered_clusters: int = 0
+
+
+class CoverageReport(Answer):
+    """Coverage of the newest run's clusters before and after the newest training set.
+
+    `created` is when the run read its segments (null: no run yet); `clusters` and `uncovered` are those of
+    `after`. Without any training set every cluster is uncovered.
+    """
+
+    run_id: str = ""
+    created: float | None = None
+    segments: int = 0
+    clusters: int = 0
+    uncovered: int = 0
+    before: RevisionCoverage | None = None
+    after: RevisionCoverage | None = None
+
+
+class TrainingSetAnswer(Answer):
+    """A training set is stored; `duplicate` when it had been before."""
+
+    revision: str
+    vectors: int
+    eps_cov: float
+    duplicate: bool
+
+
+class SegmentInfo(Answer):
+    """A hard segment as curation knows it."""
+
+    segment_id: str
+    embedding_id: str
+    model_version: str
+    hour: int
+    cohort: str
+    network: str
+    score_mean: float
+    score_max: float
+    motion: float
+    vector: Vector

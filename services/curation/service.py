@@ -1,0 +1,45 @@
+"""What tasks and routes do with curation, each in one transaction."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from contracts.wire.curation import TrainingVectorBatch
+from services.curation import ingest, runs, training
+from services.curation.limits import CurationSettings
+from services.curation.models import TrainingSet
+from services.kit.database import transaction, try_lock
+
+
+def take_segment(body: bytes, now: float) -> None:
+    """Store one segment from the stream."""
+    with transaction() as session:
+        ingest.take(session, body, now)
+
+
+def run_next(now: float, settings: CurationSettings) -> str | None:
+    """Do one waiting or due run; returns its id. Does nothing while another task does one."""
+    with transaction() as session:
+        if not try_lock(session, "curation.run"):
+            return None
+        run = runs.next_requested(session)
+        if run is None and runs.run_is_due(session, now, settings):
+            run = runs.request_run(session, now)
+        if run is None:
+            return None
+        runs.do_run(session, run, now, settings)
+        return run.id
+
+
+def post_training_set(
+    session: Session, batch: TrainingVectorBatch, now: float, settings: CurationSettings
+) -> tuple[TrainingSet, bool]:
+    """Store a training set and compute what it covers of the newest run; True when it is new."""
+    new = training.add_training_set(session, batch, now, settings)
+    stored = session.get_one(TrainingSet, batch.revision)
+    newest_run = runs.latest_done(session)
+    if new and newest_run is not None:
+        for one in (stored, training.revision_before(session, stored)):
+            if one is not None:
+                training.cover_run(session, newest_run.id, one, settings)
+    return stored, new

@@ -1,0 +1,47 @@
+"""Background work of curation: take segments, cluster, forget. Every task may be repeated at any point."""
+
+from __future__ import annotations
+
+import structlog
+
+from contracts.clock import clock_from_environment
+from services.curation import ingest, service
+from services.curation.limits import LIMITS, curation_settings
+from services.kit.database import transaction
+from services.kit.streams import StreamMessage, consume
+from services.kit.tasks import beat, task
+
+STREAM = "telemetry.segments"
+GROUP = "curation"
+
+log = structlog.get_logger(__name__)
+clock = clock_from_environment()
+
+
+@beat("curation.ingest", seconds=2)
+@task(queue="curation", time_limit=60)
+def ingest_segments() -> int:
+    """Take waiting segments from the stream."""
+    return consume(STREAM, GROUP, _take, batch=LIMITS.batch)
+
+
+@beat("curation.cluster", seconds=3)
+@task(queue="curation", time_limit=300)
+def cluster_segments() -> str | None:
+    """Do the run that somebody asked for, or the periodic one when it is due."""
+    run_id = service.run_next(clock.now(), curation_settings())
+    if run_id is not None:
+        log.info("curation_run_done", run_id=run_id)
+    return run_id
+
+
+@beat("curation.sweep", seconds=600)
+@task(queue="curation", time_limit=60)
+def sweep_old_segments() -> None:
+    """Forget segments beyond the retention."""
+    with transaction() as session:
+        ingest.sweep(session, clock.now())
+
+
+def _take(message: StreamMessage) -> None:
+    service.take_segment(message.fields["body"], clock.now())
