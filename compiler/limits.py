@@ -1,0 +1,23 @@
+"""Bounds on what the compiler accepts; checked before memory is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CompilerLimits:
+    """Counts, extents in elements, sizes in bytes."""
+
+    model_bytes: int = 64 * 1024 * 1024
+    nodes: int = 20_000
+    extent: int = 16_384
+    channels: int = 4_096
+    kernel: int = 15
+    stride: int = 255
+    profiles: int = 16
+    targets: int = 16
+    name_characters: int = 256
+
+
+LIMITS = CompilerLimits()

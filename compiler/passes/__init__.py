@@ -1,0 +1,1 @@
+"""Compiler passes, one idea a file; ``pipeline`` holds their order."""
