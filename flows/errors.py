@@ -3,6 +3,7 @@
 FlowError
 ├── PlatformError   a service answered with a problem or not at all: the step may be repeated later
 ├── BudgetError     the time budget does not suffice for the step: give more minutes
+├── NothingToDo     every hard cluster is covered: no run is needed
 └── RefusedError    the platform judged and said no (gate blocked, build refused): read the evidence
 """
 
@@ -23,3 +24,7 @@ class BudgetError(FlowError):
 
 class RefusedError(FlowError):
     """The platform judged the candidate and refused it."""
+
+
+class NothingToDo(FlowError):
+    """There is nothing that a run could improve."""

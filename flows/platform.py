@@ -95,13 +95,10 @@ class Platform:
         """Held-out sets that the gate can play."""
         return self._get("/builds/v1/evaluation-sets", EvaluationSetList, params={"limit": 200}).items
 
-    def post_evaluation_set(self, name: str, condition: str, archive: bytes) -> EvaluationSet:
-        """Upload an npz of `lr`, `hr` and `clip` arrays. The same bytes give the same set."""
+    def post_evaluation_set(self, archive: bytes) -> EvaluationSet:
+        """Upload an npz of held-out frames. The same bytes give the same set."""
         answer = self._send(
-            "POST",
-            "/builds/v1/evaluation-sets",
-            data={"name": name, "condition": condition},
-            files={"archive": ("set.npz", archive, "application/octet-stream")},
+            "POST", "/builds/v1/evaluation-sets", content=archive, headers={"Content-Type": "application/octet-stream"}
         )
         return EvaluationSet.model_validate(answer.json())
 

@@ -1,0 +1,100 @@
+"""Flow `retrain`: from hard clusters to a running rollout, without a person.
+
+collect -> hard set -> study -> operator table -> search -> train -> quantise -> prove -> build and gate -> register
+the training set -> keep the generation -> release. Every step leaves an artefact in the run folder and is skipped
+when that is there, so a killed run goes on where it stood. Truth lives in the run folder and in the platform's
+database; Prefect and MLflow may lose or repeat anything.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from flows.platform import Platform
+from flows.run_folder import Json
+from flows.steps import hard, learn, ship
+from flows.steps.collect import collect
+from flows.steps.context import RetrainSettings, RunContext, open_context
+from flows.steps.hard import TrainingPairs
+from flows.tracking import Tracker
+
+STEPS = (
+    "collect", "hard_set", "study", "operators", "search", "train", "quantise", "prove", "build", "training_set",
+    "generation", "release",
+)  # fmt: skip
+
+
+def run_retrain(
+    key: str,
+    state: Path,
+    platform: Platform,
+    settings: RetrainSettings | None = None,
+    progress: Callable[[str, float], None] | None = None,
+    tracker: Tracker | None = None,
+) -> Json:
+    """Do (or finish) the run `key`; returns the results of all steps by name."""
+    run = open_context(key, state, platform, settings or RetrainSettings.from_environment(), progress)
+    tracked = tracker or Tracker.from_environment(key)
+    step = _Stepper(run, tracked)
+    pairs = _Pairs(run)
+    collected = step("collect", lambda: collect(run))
+    found = step("hard_set", lambda: hard.find_hard_set(run, collected))
+    studied = step("study", lambda: learn.study(run, pairs.get(found)))
+    step("operators", lambda: learn.measure(run))
+    searched = step("search", lambda: learn.search_architecture(run, pairs.get(found), studied))
+    trained = step("train", lambda: learn.train(run, pairs.get(found), searched))
+    step("quantise", lambda: learn.quantise(run, pairs.get(found), trained))
+    proved = step("prove", lambda: ship.prove(run, found, trained))
+    built = step("build", lambda: ship.build(run, found, proved, release_version(key)))
+    step("training_set", lambda: ship.register_training_set(run, found))
+    step("generation", lambda: ship.keep_generation(run, found, trained))
+    step("release", lambda: ship.release(run, built))
+    tracked.finish(run.folder.path)
+    return {"key": key, "steps": run.folder.steps(), **step.results}
+
+
+def release_version(key: str) -> str:
+    """A version that says which run made it."""
+    return f"2-{key}"[:32]
+
+
+def state_folder() -> Path:
+    """Where runs and models are kept: EDGELOOP_STATE_DIR, or `var` below the working folder."""
+    return Path(os.environ.get("EDGELOOP_STATE_DIR", "var"))
+
+
+def new_key(alarm_id: str | None) -> str:
+    """Name of a run: the alarm's when one asked for it, so that asking twice continues the same run."""
+    return f"alarm-{alarm_id[:20]}" if alarm_id else time.strftime("hand-%Y%m%d-%H%M%S", time.gmtime())
+
+
+class _Stepper:
+    """Runs steps through the folder's cache and tells progress and tracker."""
+
+    def __init__(self, run: RunContext, tracker: Tracker) -> None:
+        self._run, self._tracker = run, tracker
+        self.results: Json = {}
+
+    def __call__(self, name: str, make: Callable[[], Json]) -> Json:
+        self._run.progress(name, 0.0)
+        value = self._run.folder.step(name, make)
+        self._tracker.step(name, value)
+        self._run.progress(name, 1.0)
+        self.results[name] = value
+        return value
+
+
+class _Pairs:
+    """Training pairs, made when the first step needs them."""
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
+        self._made: TrainingPairs | None = None
+
+    def get(self, found: Json) -> TrainingPairs:
+        if self._made is None:
+            self._made = hard.training_pairs(self._run, found)
+        return self._made

@@ -1,0 +1,94 @@
+"""Commands `edgeloop retrain` and `edgeloop provision`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from flows.data.errors import DataError
+from flows.errors import FlowError, NothingToDo
+from flows.platform import Platform
+from flows.provision import provision as run_provision
+from flows.retrain import new_key, run_retrain, state_folder
+from flows.steps.context import RetrainSettings
+
+STATE_HELP = "State folder of the platform (the one given to `edgeloop up --state`)."
+State = Annotated[Path | None, typer.Option("--state", help=STATE_HELP)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def retrain(
+    state: State = None,
+    budget_minutes: Annotated[float | None, typer.Option(help="Minutes of learning; compiling and gating come on top.")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Folder of videos to learn from instead of the default clips.")] = None,
+    key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
+    release: Annotated[bool, typer.Option(help="Start a rollout when the gate has passed.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Learn from the uncovered hard clusters and start a staged release.
+
+    Examples: edgeloop retrain --budget-minutes 4 · edgeloop retrain --corpus ~/videos --no-release ·
+    edgeloop retrain --key hand-20260101-120000 (goes on where that run stopped)
+    """
+    with _watched(as_json) as report:
+        settings = RetrainSettings.from_environment(
+            budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release
+        )
+        result = run_retrain(key or new_key(None), _state(state), _platform(state), settings, report)
+    if as_json:
+        print(json.dumps(result, indent=1))
+    else:
+        seconds = {name: row.get("seconds", 0.0) for name, row in result["steps"].items()}
+        Console().print(f"[green]done[/] {result['key']}: " + ", ".join(f"{n} {s:.0f} s" for n, s in seconds.items()))
+
+
+def provision(
+    factory: Annotated[Path, typer.Argument(help="Where the factory bundle is written.")],
+    state: State = None,
+    as_json: AsJson = False,
+) -> None:
+    """Gate the seed model, mark it as production and write the devices' factory bundle.
+
+    Example: edgeloop provision var/factory.elb --state var
+    """
+    with _watched(as_json) as report:
+        build = run_provision(_state(state), _platform(state), factory, None, report)
+    if as_json:
+        print(build.model_dump_json(indent=1))
+    else:
+        Console().print(f"[green]provisioned[/] build {build.id}, {build.size_bytes / 1e3:.0f} kB at {factory}")
+
+
+@contextmanager
+def _watched(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    columns = (TextColumn("{task.description}", justify="left"), BarColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
+            task = bar.add_task("starting", total=1.0)
+            yield lambda what, share: bar.update(task, description=what, completed=share)
+    except NothingToDo as nothing:
+        Console(stderr=True).print(str(nothing))
+        raise typer.Exit(0) from nothing
+    except (FlowError, DataError) as error:
+        Console(stderr=True).print(f"[red]error[/] {error}")
+        raise typer.Exit(1) from error
+
+
+def _state(state: Path | None) -> Path:
+    return state or state_folder()
+
+
+def _platform(state: Path | None) -> Platform:
+    described = _state(state) / "platform.json"
+    if "EDGELOOP_SERVICE_TOKEN" not in os.environ and described.exists():
+        raw = json.loads(described.read_text())
+        return Platform(raw["base_url"], raw["tokens"]["service"])
+    return Platform.from_environment()

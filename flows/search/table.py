@@ -1,0 +1,129 @@
+"""Operator table: what each building block costs on each device class, measured on the emulated device.
+
+For every (trunk, mid, kernel) a micro-network with one residual block is exported with random weights, compiled and
+run through the lab; the kernels' nominal times are read off. A network's latency is then head + blocks + tail. The
+table holds plain numbers and names the compiler's and the device's facts that it was measured with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from compiler.driver import compile_program
+from contracts.lab import LabClient
+from flows.errors import FlowError
+from flows.quant.calibrate import calibrate
+from flows.quant.export import export_vsr
+from flows.quant.networks import QuantVsrNet
+from flows.tasks.vsr.architecture import Architecture, Space, Stage
+from flows.tasks.vsr.net import VsrNet
+
+Profiles = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class BlockCost:
+    """Microseconds of one residual block, and of head and tail around it, for one target and profile."""
+
+    target: str
+    profile: str
+    trunk: int
+    mid: int
+    kernel: int
+    block_us: float
+    ends_us: float
+    ddr_bytes: int
+
+
+@dataclass(frozen=True)
+class OperatorTable:
+    """All measured costs."""
+
+    rows: tuple[BlockCost, ...]
+    facts: dict[str, str]
+
+    def latency_us(self, architecture: Architecture, target: str, profile: str) -> float:
+        """Predicted microseconds of one frame. Raises FlowError when a block was not measured."""
+        total = 0.0
+        ends = [r.ends_us for r in self.rows if (r.target, r.profile, r.trunk) == (target, profile, architecture.trunk)]
+        if not ends:
+            raise FlowError(f"operator table has no row for trunk {architecture.trunk} on {target} at {profile}; measure it")
+        total += float(np.median(ends))
+        for block in architecture.blocks:
+            total += self._block_us(target, profile, architecture.trunk, block)
+        return total
+
+    def worst_ratio(self, architecture: Architecture, reference: Architecture) -> float:
+        """Largest predicted latency ratio to `reference` over all targets and profiles."""
+        pairs = sorted({(row.target, row.profile) for row in self.rows})
+        return max(self.latency_us(architecture, *pair) / self.latency_us(reference, *pair) for pair in pairs)
+
+    def to_json(self) -> str:
+        """Plain arrays as text."""
+        return json.dumps({"facts": self.facts, "rows": [asdict(row) for row in self.rows]}, sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> OperatorTable:
+        """Inverse of `to_json`."""
+        raw = json.loads(text)
+        return OperatorTable(tuple(BlockCost(**row) for row in raw["rows"]), dict(raw["facts"]))
+
+    def _block_us(self, target: str, profile: str, trunk: int, block: Stage) -> float:
+        for row in self.rows:
+            if (row.target, row.profile, row.trunk, row.mid, row.kernel) == (target, profile, trunk, block.mid, block.kernel):
+                return row.block_us
+        raise FlowError(f"operator table lacks a {block.mid}-wide k{block.kernel} block on {target} at {profile}")
+
+
+def measure_table(
+    space: Space,
+    trunk: int,
+    targets: Sequence[str],
+    profiles: Profiles,
+    lab_command: Sequence[str],
+    progress: Callable[[float], None] | None = None,
+) -> OperatorTable:
+    """Compile and run every block of a space on every target. One lab process per target."""
+    rows: list[BlockCost] = []
+    facts: dict[str, str] = {}
+    blocks = [(mid, kernel) for mid in space.mids for kernel in space.kernels]
+    models = {block: micro_network(trunk, *block) for block in blocks}
+    done = 0
+    for target in targets:
+        with LabClient([*lab_command, "--device-class", target]) as lab:
+            facts[target] = f"driver {lab.info.driver}, {lab.info.array_model} array"
+            for (mid, kernel), model in models.items():
+                program, _ = compile_program(model, target, profiles)
+                lab.load_program(program, "micro")
+                rows += [_measure(lab, target, trunk, mid, kernel, size) for size in profiles]
+                done += 1
+                if progress is not None:
+                    progress(done / (len(targets) * len(models)))
+    return OperatorTable(tuple(rows), facts)
+
+
+def micro_network(trunk: int, mid: int, kernel: int) -> bytes:
+    """QDQ ONNX of head, one block and tail with random weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = QuantVsrNet(VsrNet(Architecture(trunk, (Stage(1, mid, kernel),))))
+        calibrate(network, [torch.rand(1, 3, 32, 32)])
+    return export_vsr(network)
+
+
+def _measure(lab: LabClient, target: str, trunk: int, mid: int, kernel: int, size: tuple[int, int]) -> BlockCost:
+    frame = np.zeros((1, *size, 3), dtype=np.uint8)
+    result = lab.run("micro", frame)
+    if len(result.kernels) < 3:
+        raise FlowError(f"micro-network compiled to {len(result.kernels)} kernels, expected head, block and tail")
+    ordered: list[Any] = list(result.kernels)
+    blocks = [row for row in ordered if "block" in row.name] or ordered[1:-1]
+    inside = sum(row.microseconds for row in blocks)
+    whole = sum(row.microseconds for row in ordered)
+    return BlockCost(target, f"{size[0]}x{size[1]}", trunk, mid, kernel, inside, whole - inside, result.ddr_bytes)

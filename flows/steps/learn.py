@@ -1,0 +1,158 @@
+"""Middle steps: study, search, train, quantise. Each leaves its artefact, so a killed run goes on where it was."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import torch
+
+from flows.errors import BudgetError
+from flows.quant.qat import qat
+from flows.run_folder import Json
+from flows.search.adapt import adapt_supernet
+from flows.search.nsga import Candidate, SearchResult, SearchSettings, search
+from flows.search.sensitivity import affected_stages, stage_responses
+from flows.search.table import OperatorTable, measure_table
+from flows.steps.context import RunContext
+from flows.steps.hard import TrainingPairs
+from flows.tasks.training import Budget
+from flows.tasks.vsr.architecture import Architecture
+from flows.tasks.vsr.metrics import evaluate
+from flows.tasks.vsr.net import VsrNet
+from flows.tasks.vsr.supernet import load_supernet, save_supernet
+from flows.tasks.vsr.train import TrainSettings, finetune
+
+ADAPT_SHARE, FINETUNE_SHARE, QAT_SHARE = 0.22, 0.58, 0.20
+MINIMUM_MINUTES = 0.2
+
+
+def study(run: RunContext, pairs: TrainingPairs) -> Json:
+    """Which stages the hard conditions affect, and why."""
+    net = parent_network(run)
+    responses = stage_responses(net, pairs.normal, pairs.hard, seed=run.settings.seed)
+    affected = affected_stages(responses) or tuple(range(len(net.architecture.stages)))
+    return {"affected": list(affected), "stages": [vars(response) for response in responses]}
+
+
+def measure(run: RunContext) -> Json:
+    """Operator latencies on every target, from micro-programs on the emulated device."""
+    supernet = load_supernet(run.parent.supernet)
+    table = measure_table(
+        supernet.space, run.parent.architecture.trunk, run.settings.targets, run.settings.profiles, run.lab_command,
+        progress=lambda share: run.progress("measuring operators", share),
+    )  # fmt: skip
+    run.folder.write("operators.json", table.to_json().encode())
+    return {"rows": len(table.rows), "facts": table.facts}
+
+
+def search_architecture(run: RunContext, pairs: TrainingPairs, studied: Json) -> Json:
+    """Adapt the supernet's affected stages, then search them under the latency limit."""
+    supernet = load_supernet(run.parent.supernet)
+    inherited = run.parent.architecture
+    affected = tuple(int(index) for index in studied["affected"])
+    adapt_supernet(
+        supernet, inherited, affected, pairs.normal, pairs.hard, _budget(run, ADAPT_SHARE),
+        TrainSettings(rate=1e-3, seed=run.settings.seed),
+        progress=lambda share, what: run.progress(f"adapting the supernet: {what}", share),
+    )  # fmt: skip
+    save_supernet(supernet, run.folder.path / "supernet.npz")
+    table = OperatorTable.from_json(run.folder.read("operators.json").decode())
+    supernet.eval()
+
+    def quality(architecture: Architecture) -> float:
+        net = supernet.extract(architecture)
+        return 0.5 * (evaluate(net, pairs.normal_validation).psnr_y + evaluate(net, pairs.hard_validation).psnr_y)
+
+    result = search(
+        supernet.space, inherited, affected, quality, lambda a: table.worst_ratio(a, inherited),
+        SearchSettings(limit=run.settings.latency_limit, seed=run.settings.seed),
+        progress=lambda share: run.progress("searching", share),
+    )  # fmt: skip
+    return _search_json(result, inherited)
+
+
+def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
+    """Fine-tune the chosen network in float; the weights are `float.npz`."""
+    architecture = Architecture.from_json(searched["chosen"])
+    net = load_supernet(run.folder.path / "supernet.npz").extract(architecture)
+    if architecture == run.parent.architecture and run.parent.weights is not None:
+        load_weights(net, run.parent.weights.read_bytes())
+    finetune(
+        net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE), settings=TrainSettings(rate=1.5e-3, seed=run.settings.seed),
+        progress=lambda share, what: run.progress(f"training: {what}", share),
+        checkpoint=run.folder.path / "finetune.pt",
+    )  # fmt: skip
+    run.folder.write("float.npz", weights_of(net))
+    return {
+        "architecture": architecture.to_json(),
+        "normal_validation": evaluate(net, pairs.normal_validation).psnr_y,
+        "hard_validation": evaluate(net, pairs.hard_validation).psnr_y,
+    }
+
+
+def quantise(run: RunContext, pairs: TrainingPairs, trained: Json) -> Json:
+    """Quantisation-aware training and exact export; the model is `model.onnx`."""
+    net = VsrNet(Architecture.from_json(trained["architecture"]))
+    load_weights(net, run.folder.read("float.npz"))
+    model = qat(
+        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE), seed=run.settings.seed,
+        progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
+    )  # fmt: skip
+    run.folder.write("model.onnx", model)
+    return {
+        "bytes": len(model),
+        "normal_validation": evaluate(model, pairs.normal_validation).psnr_y,
+        "hard_validation": evaluate(model, pairs.hard_validation).psnr_y,
+    }
+
+
+def parent_network(run: RunContext) -> VsrNet:
+    """The production network in float: its own weights when they were kept, else the supernet's slice."""
+    net = load_supernet(run.parent.supernet).extract(run.parent.architecture)
+    if run.parent.weights is not None:
+        load_weights(net, run.parent.weights.read_bytes())
+    return net
+
+
+def weights_of(net: VsrNet) -> bytes:
+    """Float weights as npz."""
+    buffer = io.BytesIO()
+    arrays = {name: value.detach().contiguous().numpy() for name, value in net.state_dict().items()}
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]  # numpy types the keywords as allow_pickle
+    return buffer.getvalue()
+
+
+def load_weights(net: VsrNet, data: bytes) -> None:
+    """Inverse of `weights_of`, in place."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        net.load_state_dict({name: torch.from_numpy(archive[name].astype(np.float32)) for name in archive.files})
+
+
+def _budget(run: RunContext, share: float) -> Budget:
+    minutes = run.settings.budget_minutes
+    if minutes < MINIMUM_MINUTES:
+        raise BudgetError(f"a budget of {minutes:g} minutes trains nothing; give --budget-minutes {MINIMUM_MINUTES:g} or more")
+    seconds = 60.0 * minutes * share
+    return Budget(seconds=seconds, wall_seconds=1.25 * seconds)
+
+
+def _search_json(result: SearchResult, inherited: Architecture) -> Json:
+    return {
+        "chosen": result.chosen.architecture.to_json(),
+        "chosen_psnr": result.chosen.psnr,
+        "chosen_latency_ratio": result.chosen.latency_ratio,
+        "inherited": inherited.to_json(),
+        "searched_stages": list(result.searched),
+        "space": result.space_size,
+        "front": [_row(candidate) for candidate in result.front],
+        "evaluated": [_row(candidate) for candidate in result.evaluated],
+    }
+
+
+def _row(candidate: Candidate) -> Json:
+    return {
+        "architecture": candidate.architecture.to_json(),
+        "psnr": candidate.psnr,
+        "latency_ratio": candidate.latency_ratio,
+    }

@@ -1,0 +1,125 @@
+"""Last steps: prove on held-out clips, build and gate, register the training set, release."""
+
+from __future__ import annotations
+
+from contracts.wire import Build, BuildRequest, BuildState, RolloutRequest, TrainingVector, TrainingVectorBatch
+from flows.data.degrade import Degradation
+from flows.data.pairs import PairSet
+from flows.embedder import SegmentEmbedder
+from flows.errors import RefusedError
+from flows.run_folder import Json
+from flows.steps.context import RunContext
+from flows.steps.evaluation import conditions_of, evaluation_frames
+from flows.steps.hard import hard_conditions, parent_vectors
+from flows.steps.learn import load_weights
+from flows.tasks.vsr.architecture import Architecture
+from flows.tasks.vsr.metrics import evaluate
+from flows.tasks.vsr.net import VsrNet
+
+
+def prove(run: RunContext, hard: Json, trained: Json) -> Json:
+    """Float, INT8 and parent on held-out clips, in numbers, a row for each condition and frame size."""
+    net = VsrNet(Architecture.from_json(trained["architecture"]))
+    load_weights(net, run.folder.read("float.npz"))
+    model = run.folder.read("model.onnx")
+    report: Json = {}
+    for frames in evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key):
+        pairs = PairSet(frames.pairs)
+        int8, parent = evaluate(model, pairs), evaluate(run.parent.model, pairs)
+        float_psnr = frames.psnr(net)
+        report[frames.name] = {
+            "condition": frames.condition,
+            "float_psnr_rgb": float_psnr,
+            "int8_drop_db": float_psnr - frames.psnr(model),
+            "int8_psnr_y": int8.psnr_y,
+            "parent_psnr_y": parent.psnr_y,
+            "gain_db": int8.psnr_y - parent.psnr_y,
+            "flicker": int8.flicker,
+            "parent_flicker": parent.flicker,
+        }
+    return report
+
+
+def build(run: RunContext, hard: Json, proved: Json, release_version: str) -> Json:
+    """Upload evaluation sets, start the build, wait for the gate. Raises RefusedError when it says no."""
+    sets = [
+        run.platform.post_evaluation_set(frames.archive)
+        for frames in evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key)
+    ]
+    production = run.platform.production_build()
+    request = BuildRequest(
+        name=run.key,
+        release_version=release_version,
+        security_epoch=1,
+        targets=run.settings.targets,
+        profiles=run.settings.profiles,
+        evaluation_sets=tuple(found.id for found in sets),
+        parent_build=production.id if production else None,
+        float_psnr={name: float(row["float_psnr_rgb"]) for name, row in proved.items()},
+        lineage={"run": run.key, "parent": run.parent.name, "corpus": run.corpus.digest()},
+    )
+    model = run.folder.read("model.onnx")
+    started = run.platform.post_build(request, model, run.parent.quality, run.parent.observer, f"build-{run.key}")
+    ended = run.platform.wait_for_build(started.id, lambda seen: run.progress(f"build {seen.state}", 0.5))
+    return judged(ended)
+
+
+def judged(ended: Build) -> Json:
+    """The build as JSON, or RefusedError with the gate's reasons."""
+    if ended.state is not BuildState.PASSED:
+        reasons = "; ".join(ended.verdict.reasons) if ended.verdict else ended.message
+        raise RefusedError(f"build {ended.id} ended {ended.state}: {reasons or 'no reason given'}. {ended.remedy}".strip())
+    return ended.model_dump(mode="json")
+
+
+def register_training_set(run: RunContext, hard: Json) -> Json:
+    """Tell curation where the new training set lands, so that coverage is measured against it."""
+    vectors = normal_vectors(run)
+    clips = {clip.id: clip for clip, _ in run.training_clips}
+    for stand_in in hard["stand_ins"]:
+        condition = Degradation(**stand_in["degradation"])
+        label = f"hard-gain{condition.gain:g}-noise{condition.noise:g}-crf{condition.crf:g}"
+        vectors += [
+            TrainingVector(video=clips[stand_in["clip"]].video, condition=label, vector=tuple(map(float, row)))
+            for row in stand_in["vectors"]
+        ]
+    run.platform.post_training_vectors(TrainingVectorBatch(revision=run.key, parent=run.parent.name, vectors=tuple(vectors)))
+    run.platform.start_curation()
+    return {"revision": run.key, "vectors": len(vectors)}
+
+
+def normal_vectors(run: RunContext) -> list[TrainingVector]:
+    """Vectors of the parent's training set."""
+    rows = parent_vectors(run, SegmentEmbedder(run.parent.quality))
+    return [TrainingVector(video=v, condition=c, vector=tuple(map(float, row))) for v, c, many in rows for row in many]
+
+
+def keep_generation(run: RunContext, hard: Json, trained: Json) -> Json:
+    """Write what the next run will start from."""
+    conditions = tuple(dict.fromkeys((*run.parent.conditions, *(c.to_json() for c in hard_conditions(hard)))))
+    files = {
+        "model.onnx": run.folder.read("model.onnx"),
+        "model.npz": run.folder.read("float.npz"),
+        "supernet.npz": run.folder.read("supernet.npz"),
+        "quality.onnx": run.parent.quality,
+        "observer.npz": run.parent.observer,
+    }
+    run.store.add(run.key, files, Architecture.from_json(trained["architecture"]), conditions)
+    run.store.promote(run.key)
+    return {"generation": run.key}
+
+
+def release(run: RunContext, built: Json) -> Json:
+    """Register the bundle and start a rollout that needs nobody."""
+    run.platform.register_bundle(str(built["id"]), f"Made by flow run {run.key}")
+    if not run.settings.auto_release:
+        return {"rollout": None, "digest": built["digest"]}
+    request = RolloutRequest(
+        digest=str(built["digest"]),
+        soak_s=run.settings.soak_s,
+        min_devices=run.settings.min_devices,
+        auto_start=True,
+        reason=f"retrained by {run.key}",
+    )
+    rollout = run.platform.start_rollout(request, f"rollout-{run.key}")
+    return {"rollout": rollout.id, "digest": built["digest"]}
