@@ -90,5 +90,5 @@ def _platform(state: Path | None) -> Platform:
     described = _state(state) / "platform.json"
     if "EDGELOOP_SERVICE_TOKEN" not in os.environ and described.exists():
         raw = json.loads(described.read_text())
-        return Platform(raw["base_url"], raw["tokens"]["service"])
+        return Platform(raw["base_url"], raw["service_token"])
     return Platform.from_environment()

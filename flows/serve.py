@@ -7,6 +7,12 @@ Needs PREFECT_API_URL, EDGELOOP_BASE_URL, EDGELOOP_SERVICE_TOKEN and EDGELOOP_ST
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+from pathlib import Path
+
+import httpx
 from prefect import flow, get_run_logger
 from prefect.schedules import Cron
 
@@ -18,6 +24,7 @@ from flows.steps.context import RetrainSettings
 
 NAME = "retrain"
 NIGHTLY = "30 3 * * *"
+READY_WAIT_S = 120.0
 
 
 @flow(name=NAME, log_prints=False, retries=1, retry_delay_seconds=5, persist_result=False)
@@ -45,6 +52,9 @@ def retrain_flow(alarm_id: str | None = None, budget_minutes: float | None = Non
 
 def main() -> None:
     """Register the deployment `retrain/retrain` and run what is asked of it until stopped."""
+    ready_file = os.environ.get("EDGELOOP_READY_FILE")
+    if ready_file:
+        threading.Thread(target=_mark_when_registered, args=(Path(ready_file),), daemon=True).start()
     retrain_flow.serve(
         name=NAME,
         schedules=[Cron(NIGHTLY, timezone="UTC")],
@@ -52,6 +62,20 @@ def main() -> None:
         pause_on_shutdown=False,
         print_starting_message=False,
     )
+
+
+def _mark_when_registered(mark: Path) -> None:
+    """Make the ready file as soon as Prefect knows the deployment."""
+    url = f"{os.environ['PREFECT_API_URL']}/deployments/name/{NAME}/{NAME}"
+    deadline = time.monotonic() + READY_WAIT_S
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(url, timeout=5.0, trust_env=False).is_success:
+                mark.write_text(str(os.getpid()))
+                return
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.3)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from flows.errors import BudgetError
-from flows.quant.qat import qat
+from flows.quant.qat import QAT_SETTINGS, qat
 from flows.run_folder import Json
 from flows.search.adapt import adapt_supernet
 from flows.search.nsga import Candidate, SearchResult, SearchSettings, search
@@ -95,13 +96,17 @@ def quantise(run: RunContext, pairs: TrainingPairs, trained: Json) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
     net = VsrNet(Architecture.from_json(trained["architecture"]))
     load_weights(net, run.folder.read("float.npz"))
-    model = qat(
-        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE), seed=run.settings.seed,
+    quantised = qat(
+        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE), settings=replace(QAT_SETTINGS, seed=run.settings.seed),
+        checkpoint=run.folder.path / "qat.pt",
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
     )  # fmt: skip
+    model = quantised.model
     run.folder.write("model.onnx", model)
     return {
         "bytes": len(model),
+        "differs_by_lsb": quantised.agreement.max_lsb,
+        "differing_share": quantised.agreement.share,
         "normal_validation": evaluate(model, pairs.normal_validation).psnr_y,
         "hard_validation": evaluate(model, pairs.hard_validation).psnr_y,
     }
