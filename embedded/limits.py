@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class SupervisorLimits:
     """A child that dies is started again after a pause that doubles from `first_pause_s` to `longest_pause_s`.
 
-    After `restarts` deaths within `window_s` it is given up and the platform says so. `ready_s` bounds the start of
-    one child, `stop_s` its orderly end before it is killed.
+    More than `restarts` deaths within `window_s` are said aloud. During the first start, `start_tries` deaths of one
+    child end the attempt. `ready_s` bounds the start of one child, `stop_s` its orderly end before it is killed.
     """
 
     ready_s: float = 120.0
@@ -19,8 +19,12 @@ class SupervisorLimits:
     first_pause_s: float = 0.5
     longest_pause_s: float = 10.0
     restarts: int = 10
+    start_tries: int = 3
     window_s: float = 120.0
     log_bytes: int = 50_000_000
+    looks_between_log_checks: int = 300
+    enrolments: int = 1_000_000
+    enrolment_ttl_s: int = 30 * 86_400
 
 
 LIMITS = SupervisorLimits()

@@ -5,26 +5,34 @@ Importing this module imports every service's tasks and outbox handlers, so the 
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
-from celery.signals import beat_init, setup_logging, worker_init
+from celery.signals import beat_init, setup_logging, worker_ready
 
-from services.kit import outbox_tasks as outbox_tasks
+from services.kit import outbox_tasks
 from services.kit.discovery import SERVICES, parts
 from services.kit.logs import configure_logs
 from services.kit.settings import settings
 from services.kit.tasks import celery_app
 
+READY_FILE_VARIABLE = "EDGELOOP_READY_FILE"
+
 app = celery_app
-TASK_MODULES = [module.__name__ for _, module in parts("tasks", SERVICES)]
+TASK_MODULES = [outbox_tasks.__name__, *(module.__name__ for _, module in parts("tasks", SERVICES))]
 
 
 @setup_logging.connect(weak=False)
-def _our_logs(**_: Any) -> None:  # Any: signal arguments, unused. Connecting keeps Celery's own log setup away.
+def use_our_logs(**_: Any) -> None:  # Any: signal arguments, unused
+    """Set up JSON logs; a receiver of this signal keeps Celery's own set-up away."""
     configure_logs("worker", settings().log_level)
 
 
-@worker_init.connect(weak=False)
+@worker_ready.connect(weak=False)
 @beat_init.connect(weak=False)
-def _say_tasks(**_: Any) -> None:  # Any: signal arguments, unused
-    configure_logs("worker", settings().log_level)
+def say_ready(**_: Any) -> None:  # Any: signal arguments, unused
+    """Make the file that tells a supervisor that this process works."""
+    name = os.environ.get(READY_FILE_VARIABLE)
+    if name:
+        Path(name).touch()
