@@ -54,12 +54,32 @@ class Degradation:
 
 NORMAL = Degradation()
 NORMAL_VARIETY = tuple(Degradation(crf=crf) for crf in (18.0, 20.0, 22.0, 24.0, 26.0))
-HARD = Degradation(gain=0.45, noise=6.0, crf=38.0, drop=0.05, loss=0.03)
+HARD = Degradation(gain=0.42, noise=18.0, crf=32.0, drop=0.05, loss=0.03)
+"""Low light, a noisy sensor, about a sixth of the healthy bit rate, lost frames."""
 HARD_VARIETY = (
-    Degradation(gain=0.6, noise=4.0, crf=36.0, drop=0.05, loss=0.02),
+    Degradation(gain=0.5, noise=14.0, crf=30.0, drop=0.05, loss=0.02),
     HARD,
-    Degradation(gain=0.35, noise=8.0, crf=42.0, drop=0.05, loss=0.04),
+    Degradation(gain=0.35, noise=22.0, crf=33.0, drop=0.05, loss=0.03),
 )
+
+
+def draw_normal(random: np.random.Generator, seed: int) -> Degradation:
+    """A healthy call: good light, crf 18 to 24."""
+    return Degradation(crf=float(random.uniform(18.0, 24.0)), seed=seed)
+
+
+def draw_hard(random: np.random.Generator, seed: int) -> Degradation:
+    """Low light over a bad network, between the first and the last of HARD_VARIETY."""
+    mild, strong = HARD_VARIETY[0], HARD_VARIETY[-1]
+    along = float(random.uniform())
+    return replace(
+        mild,
+        gain=mild.gain + along * (strong.gain - mild.gain),
+        noise=mild.noise + along * (strong.noise - mild.noise),
+        crf=mild.crf + along * (strong.crf - mild.crf),
+        loss=mild.loss + along * (strong.loss - mild.loss),
+        seed=seed,
+    )
 
 
 def degrade(high: Frames, degradation: Degradation, fps: float = 25.0) -> tuple[Frames, Frames]:

@@ -29,7 +29,11 @@ class QualityNet(nn.Module):
             nn.init.constant_(conv.bias, 0.01)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """[n, 3, h, w] -> features [n, 16, h/32, w/32], embedding [n, 256, h/32, w/32], both >= 0."""
+        """[n, 3, h, w] -> features [n, 16, h/32, w/32], embedding [n, 256, h/32, w/32], both >= 0.
+
+        Features end at 1, the top of the grid on which devices store them.
+        """
         for conv in self.convs:
             x = F.relu(conv(x))
+        x = x.clamp(max=1.0)
         return x, torch.as_tensor(F.relu(self.embed(x)))

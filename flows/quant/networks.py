@@ -66,7 +66,11 @@ class QuantQualityNet(nn.Module):
     def __init__(self, net: QualityNet) -> None:
         super().__init__()
         self.convs = nn.ModuleList(QuantConv2d(conv) for conv in net.convs if isinstance(conv, nn.Conv2d))
-        self.grids = nn.ModuleList(ActivationQuantizer() for _ in net.convs)
+        last = len(net.convs) - 1
+        self.grids = nn.ModuleList(
+            ActivationQuantizer(PIXEL_SCALE, 0, pinned=True) if index == last else ActivationQuantizer()
+            for index in range(len(net.convs))
+        )
         self.embed = QuantConv2d(net.embed)
         self.input_grid = ActivationQuantizer(PIXEL_SCALE, 0, pinned=True)
         self.embed_grid = ActivationQuantizer()

@@ -82,9 +82,9 @@ class Architecture:
 class Space:
     """Choices of the supernet, the same for each stage; `depths` are blocks kept of `max(depths)`."""
 
-    trunks: tuple[int, ...] = (16, 24)
+    trunks: tuple[int, ...] = (16,)
     depths: tuple[int, ...] = (0, 1, 2)
-    mids: tuple[int, ...] = (8, 16, 24, 32)
+    mids: tuple[int, ...] = (8, 16, 24, 32, 48)
     kernels: tuple[int, ...] = (3,)
     stages: int = 3
 

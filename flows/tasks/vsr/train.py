@@ -68,7 +68,7 @@ def train_supernet(
 
     def loss_of(step: int, share: float) -> Tensor:
         nonlocal sorted_already
-        low, high = _batch(normal, None, settings, loop.random)
+        low, high = mixed_batch(normal, None, settings, loop.random)
         with _autocast():
             teacher = supernet(low)
         loss = psnr_loss(teacher, high)
@@ -109,7 +109,7 @@ def _fit(
     loop = _loop(net, budget, settings, progress, checkpoint)
 
     def loss_of(step: int, share: float) -> Tensor:
-        low, high = _batch(normal, hard, settings, loop.random)
+        low, high = mixed_batch(normal, hard, settings, loop.random)
         with _autocast():
             output = net(low)
         return psnr_loss(output, high)
@@ -128,9 +128,10 @@ def _loop(
                 random=np.random.default_rng(settings.seed))
 
 
-def _batch(
+def mixed_batch(
     normal: PairSet, hard: PairSet | None, settings: TrainSettings, random: np.random.Generator
 ) -> tuple[Tensor, Tensor]:
+    """Random patches as float tensors; a share `hard_share` of them from `hard` when it is given."""
     if hard is None:
         return to_batch(*normal.patches(settings.batch, settings.patch, random))
     count = round(settings.batch * settings.hard_share)
