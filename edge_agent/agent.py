@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
@@ -102,11 +103,16 @@ class Agent:
         self._trial = TrialWatch(settings.trial, settings.budget_ms)
         self._fallback: Playback | None = None
         self.counters = Counters()
+        self.causes: Counter[str] = Counter()
         self.playback = self._start()
 
     @property
     def slots(self) -> Slots:
         return self._parts.slots.slots
+
+    @property
+    def on_trial(self) -> bool:
+        return self._trial.running
 
     @property
     def killed(self) -> bool:
@@ -195,7 +201,8 @@ class Agent:
             self._plain(frame, error)
             return Played(errors=1)
         self.counters.upscaled += 1
-        self._parts.sink.write(enhanced.image)
+        if enhanced.image is not None:
+            self._parts.sink.write(enhanced.image)
         return Played(
             upscaled=True,
             latency_ms=enhanced.latency_ms,
@@ -264,8 +271,7 @@ class Agent:
         for note in change.notes:
             self._parts.journal.note(note)
             if note.stage is InstallStage.ROLLED_BACK:
-                self.counters.rolled_back += 1
-                self.counters.last_cause = note.cause.value
+                self._count_roll_back(note.cause)
 
     def _judge(self, verdict: Verdict) -> None:
         if not verdict.done:
@@ -301,9 +307,13 @@ class Agent:
 
     def _tell_roll_back(self, digest: str, cause: Cause, detail: str) -> None:
         log.warning("bundle %s rolled back (%s): %s", digest[:12], cause.value, detail)
+        self._count_roll_back(cause)
+        self._parts.journal.note(Note(digest, InstallStage.ROLLED_BACK, cause, detail))
+
+    def _count_roll_back(self, cause: Cause) -> None:
         self.counters.rolled_back += 1
         self.counters.last_cause = cause.value
-        self._parts.journal.note(Note(digest, InstallStage.ROLLED_BACK, cause, detail))
+        self.causes[cause.value] += 1
 
     def _commit(self, transition: Callable[[Slots], Slots]) -> Slots:
         """Make a decision of this loop durable; when the disk refuses, `sync` tries again."""

@@ -30,7 +30,7 @@ class Bundles:
         self.verifications = 0
         self.loads = 0
         try:
-            self.built_in = self.load(Bundle.open(factory))
+            self.built_in = self.load(store.open_file(factory))
         except UNUSABLE as error:
             raise ConfigError(f"built-in bundle {factory} cannot run here: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from itertools import count
 
 from contracts.wire import Cause, InstallEvent, InstallStage
 from edge_agent.observers.health import HealthWindow
@@ -26,7 +27,8 @@ class Journal:
     """Numbers and stores notes and health reports. `starts` is how often this device started."""
 
     def __init__(self, outbox: Outbox, starts: int) -> None:
-        self._outbox, self._next = outbox, starts * PER_START
+        self._outbox = outbox
+        self._numbers = count(starts * PER_START)
 
     def note(self, note: Note) -> None:
         """Store an installation step."""
@@ -36,16 +38,12 @@ class Journal:
             stage=note.stage,
             cause=note.cause,
             detail=note.detail[:200],
-            sequence=self._number(),
+            sequence=next(self._numbers),
         )
         self._outbox.put(Kind.INSTALL, event.model_dump_json().encode())
 
     def health(self, window: HealthWindow, digest: str, state: str) -> None:
         """Store the health of a window and begin the next; an empty window says nothing."""
         if window.frames:
-            report = window.report(digest, self._number(), state)
+            report = window.report(digest, next(self._numbers), state)
             self._outbox.put(Kind.HEALTH, report.model_dump_json().encode())
-
-    def _number(self) -> int:
-        self._next += 1
-        return self._next

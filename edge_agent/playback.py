@@ -20,9 +20,12 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Enhanced:
-    """A composed frame (u8 2H x 2W x 3), its time on the device and its distance from the input."""
+    """A composed frame (u8 2H x 2W x 3), its time on the device and its distance from the input.
 
-    image: Pixels
+    No image: it was measured for a device that shows nothing.
+    """
+
+    image: Pixels | None
     latency_ms: float | None
     fidelity_lsb: float
     errors: int = 0

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import av
 import numpy as np
@@ -152,21 +152,24 @@ class Schedule:
 
 
 def load_schedule(path: Path, first_day: int) -> Schedule:
-    """Read {"entries": [{"from_day": n | "from": unix seconds, "paths": [...]}]}; days count from
-    `first_day`.
-    """
+    """Read a schedule file; see `parse_schedule`. Paths are relative to its folder. Raises ConfigError."""
     try:
         raw = json.loads(path.read_text())
-        entries = [_entry(item, path.parent, first_day) for item in raw["entries"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"schedule {path} cannot be read ({error!r}); see docs/how-to/device-teams.md"
-        ) from error
-    return make_schedule(entries, str(path))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"schedule {path} cannot be read ({error}); give a JSON object") from error
+    return parse_schedule(raw, path.parent, first_day, str(path))
 
 
-def make_schedule(entries: list[ScheduleEntry], where: str) -> Schedule:
-    """Check and order the entries. Raises ConfigError."""
+def parse_schedule(raw: Any, folder: Path, first_day: int, where: str) -> Schedule:  # Any: JSON
+    """Read {"entries": [{"from_day": n | "from": unix seconds, "paths": [...]}]}; days count from `first_day`.
+
+    Raises ConfigError.
+    """
+    try:
+        entries = [_entry(item, folder, first_day) for item in raw["entries"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        form = '{"entries": [{"from_day": 0, "paths": ["clip.mp4"]}]}'
+        raise ConfigError(f"schedule {where} has another form than {form} ({error!r})") from error
     if not entries or not all(entry.paths for entry in entries):
         raise ConfigError(f"schedule {where} needs at least one entry, each with at least one path")
     return Schedule(tuple(sorted(entries, key=lambda entry: entry.start)))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
-from contracts.bundle import BundleError
+from contracts.bundle import BundleError, MissingPiece
 from contracts.wire import Cause, InstallStage
 from edge_agent.bundles import UNUSABLE, Bundles
 from edge_agent.errors import PlatformError, SlotError, TrustError
@@ -179,8 +179,7 @@ class UpdateExecutor:
         try:
             return self._bundles.open(want.target.digest)
         except UNUSABLE as error:
-            cause = Cause.DAMAGED if isinstance(error, BundleError | OSError) else Cause.WRONG_TARGET
-            self._refuse(want, cause, str(error), final=True)
+            self._refuse(want, cause_of(error), str(error), final=True)
 
     def _rest_if_paused(self, want: Want) -> None:
         pause = self._pauses.get(want.target.digest)
@@ -207,6 +206,12 @@ class UpdateExecutor:
         pause.until = self._monotonic() + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**pause.failures)
         pause.failures += 1
         return pause
+
+
+def cause_of(error: Exception) -> Cause:
+    """Tell why a bundle could not be loaded: not made for this device, or not whole."""
+    damaged = isinstance(error, BundleError | OSError) and not isinstance(error, MissingPiece)
+    return Cause.DAMAGED if damaged else Cause.WRONG_TARGET
 
 
 class _Stopped(Exception):
