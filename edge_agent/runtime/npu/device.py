@@ -7,7 +7,7 @@ outputs are copies that the caller owns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class NpuDevice:
         return self._faults.faults
 
     def set_faults(self, faults: Faults) -> None:
-        """Change the faults; programs loaded before are matched again when they are loaded again."""
+        """Change the faults; for programs that are loaded already, ask `rematch`."""
         self._faults = FaultSource(faults, self._seed)
 
     @property
@@ -127,6 +127,18 @@ class NpuDevice:
             for index in range(len(program.profiles)):
                 self._bound(loaded, index)
         return loaded
+
+    def rematch(self, loaded: LoadedProgram) -> LoadedProgram:
+        """Return `loaded` with the question of whether the present faults concern it answered anew."""
+        concerned = self.faults.concerns(loaded.build_id, loaded.program.names)
+        return replace(loaded, faulty=concerned)
+
+    def nominal_time(self, loaded: LoadedProgram, profile: str | int, array_model: str) -> FrameTime:
+        """Return the time of a frame without jitter and faults, at the nominal clock."""
+        index = loaded.program.profile_index(profile)
+        with self._memory.lock:
+            bound = self._bound(loaded, index)
+        return bound.time(self.spec.array_model(array_model), float(self.spec.nominal_mhz))
 
     def infer(self, loaded: LoadedProgram, frame: Bytes, profile: str | int | None = None) -> RunResult:
         """Run one frame (uint8 [h, w, c] of a profile's size).

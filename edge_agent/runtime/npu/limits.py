@@ -12,7 +12,7 @@ class NpuLimits:
     hang_ms: float = 500.0
     """Simulated time after which the driver gives a hung run up."""
 
-    cached_kernels: int = 1024
+    cached_kernels: int = 256
     """Compiled engine kernels that one process keeps, shared by content."""
 
     cached_programs: int = 8
