@@ -83,12 +83,16 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All strata, the pooled one, and how much of the eligible fleet each stratum makes up."""
+    """All strata, the pooled one, and how much of the eligible fleet each stratum makes up.
+
+    `targeted` counts the known devices that the stage exposes; no more can be asked of a small fleet.
+    """
 
     strata: tuple[Stratum, ...]
     pooled: Stratum
     fleet_shares: Mapping[str, float] = field(default_factory=dict)
     first_release: bool = False
+    targeted: Mapping[str, int] | None = None
 
 
 def gather(
@@ -96,6 +100,7 @@ def gather(
     installs: Iterable[DeviceInstall],
     fleet: Mapping[str, int],
     first_release: bool = False,
+    targeted: Mapping[str, int] | None = None,
 ) -> Evidence:
     """Group device rows into evidence; `fleet` counts the eligible devices of each stratum."""
     health, installs = list(health), list(installs)
@@ -106,6 +111,7 @@ def gather(
         pooled=_stratum(POOLED, health, installs),
         fleet_shares={name: count / total for name, count in fleet.items()},
         first_release=first_release,
+        targeted=targeted,
     )
 
 

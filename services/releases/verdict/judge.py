@@ -216,12 +216,16 @@ def _finding(low: float, margin: float, high: float, tolerated: float, heard: bo
 
 def _missing_devices(evidence: Evidence, policy: VerdictPolicy, min_devices: int) -> list[str]:
     pooled, missing = evidence.pooled, []
+    if evidence.targeted is not None:
+        min_devices = max(1, min(min_devices, sum(evidence.targeted.values())))
     if pooled.canary.devices < min_devices:
         missing.append(f"{pooled.canary.devices} of {min_devices} devices have reported health")
     if pooled.canary.devices < policy.heard_share * pooled.started:
         missing.append(f"{pooled.canary.devices} of {pooled.started} started devices have been heard")
-    each = min(policy.minimum_canary, min_devices)
     for stratum in evidence.strata:
+        each = min(policy.minimum_canary, min_devices)
+        if evidence.targeted is not None:
+            each = min(each, evidence.targeted.get(stratum.name, 0))
         matters = evidence.fleet_shares.get(stratum.name, 0.0) >= policy.stratum_share
         if matters and stratum.canary.devices < each:
             missing.append(f"{stratum.name}: {stratum.canary.devices} of {each} devices have reported health")

@@ -1,0 +1,9 @@
+"""The releases API: one router over the parts in `routes`."""
+
+from fastapi import APIRouter
+
+from services.releases.routes import bundles, device, fleet, rollouts
+
+router = APIRouter()
+for part in (device, bundles, rollouts, fleet):
+    router.include_router(part.router)

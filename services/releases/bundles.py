@@ -1,0 +1,110 @@
+"""The bundles registry: only whole, gated bundles come in, and coming in means being signed into the repository.
+
+The target is published before the row is committed: a crash in between leaves a signed target that no rollout names
+yet, and the repeated registration finds it there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from contracts.bundle import Bundle, BundleError
+from contracts.wire.builds import Build, BuildState
+from contracts.wire.releases import BundleRecord
+from services.kit.audit import record
+from services.kit.auth import Subject
+from services.kit.clients import ServiceClient, ServiceRefused, ServiceUnreachable
+from services.releases import service
+from services.releases.errors import BadBundle, BuildsUnavailable, NotReleasable, UnknownBundle
+from services.releases.models import BundleRow
+
+
+def register_build(
+    session: Session, subject: Subject, builds: ServiceClient, build_id: str, notes: str
+) -> BundleRow:
+    """Fetch a passed build's bundle, check it against the build's digest, and register it."""
+    try:
+        build = Build.model_validate(builds.get(f"/v1/builds/{build_id}"))
+        if build.state is not BuildState.PASSED:
+            raise NotReleasable(f"build {build_id} is {build.state.value}; only a passed build may be released")
+        data = builds.request("GET", f"/v1/builds/{build_id}/bundle").content
+    except ServiceRefused as error:
+        if error.status == 404:
+            raise UnknownBundle(f"the builds service knows no build {build_id}") from error
+        raise BuildsUnavailable(str(error)) from error
+    except ServiceUnreachable as error:
+        raise BuildsUnavailable(str(error)) from error
+    return register(session, subject, data, notes, build_id=build_id, expected_digest=build.digest)
+
+
+def register(
+    session: Session, subject: Subject, data: bytes, notes: str, *, build_id: str = "", expected_digest: str = ""
+) -> BundleRow:
+    """Check the bytes, publish them as a target and note them; the same bundle again changes nothing."""
+    bundle, digest = _opened(data)
+    if expected_digest and digest != expected_digest:
+        raise BadBundle(f"the bundle has digest {digest[:16]}..., its build says {expected_digest[:16]}...; build again")
+    known = session.get(BundleRow, digest)
+    if known is not None:
+        return known
+    path = f"bundles/{digest}.elb"
+    manifest = bundle.manifest
+    custom = {
+        "release_version": manifest.release_version,
+        "security_epoch": manifest.security_epoch,
+        "build_id": manifest.build_id,
+    }
+    service.writable_repository(session).add_target(path, data, custom)
+    row = BundleRow(
+        digest=digest,
+        release_version=manifest.release_version,
+        security_epoch=manifest.security_epoch,
+        length=len(data),
+        build_id=build_id or manifest.build_id,
+        target_path=path,
+        targets=list(bundle.targets),
+        notes=notes,
+        created=service.clock().now(),
+    )
+    session.add(row)
+    record(session, subject, "bundle.registered", f"bundle:{digest}", {**custom, "build": row.build_id})
+    session.flush()
+    return row
+
+
+def find(session: Session, digest: str) -> BundleRow:
+    """The bundle; raises UnknownBundle."""
+    row = session.get(BundleRow, digest)
+    if row is None:
+        raise UnknownBundle(f"no bundle has the digest {digest[:16]}...; register its build first")
+    return row
+
+
+def view(row: BundleRow) -> BundleRecord:
+    """A bundle as the API shows it."""
+    return BundleRecord(
+        digest=row.digest,
+        release_version=row.release_version,
+        security_epoch=row.security_epoch,
+        length=row.length,
+        build_id=row.build_id,
+        target_path=row.target_path,
+        targets=tuple(row.targets),
+        created=row.created,
+    )
+
+
+def _opened(data: bytes) -> tuple[Bundle, str]:
+    with tempfile.TemporaryDirectory(prefix="edgeloop-bundle-") as folder:
+        path = Path(folder) / "bundle.elb"
+        path.write_bytes(data)
+        try:
+            bundle = Bundle.open(path)
+        except BundleError as error:
+            raise BadBundle(str(error)) from error
+        if not bundle.targets:
+            raise BadBundle("the bundle holds no program for any NPU; compile it for at least one target")
+        return bundle, bundle.digest

@@ -1,0 +1,51 @@
+"""What holds for the whole fleet at once: the kill switch and revoked bundles."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.elements import ColumnElement
+
+from services.kit.audit import record
+from services.kit.auth import Subject
+from services.releases import bundles, rollouts, service, state_document
+from services.releases.domain.machine import ACTIVE
+from services.releases.models import Alert, BundleRow, Control, RolloutRow
+
+
+def state(session: Session) -> Control:
+    """The fleet-wide row as it is."""
+    return session.get_one(Control, state_document.CONTROL_ID)
+
+
+def set_kill_switch(session: Session, subject: Subject, killed: bool, reason: str) -> Control:
+    """Stop (or allow again) every NPU program of ours; rollouts in progress end as killed."""
+    if killed:
+        _kill_rollouts(session, subject, reason, RolloutRow.state.in_(ACTIVE))
+    control = state_document.lock_control(session)
+    control.killed, control.kill_reason = killed, reason
+    _note(session, subject, "kill-switch.on" if killed else "kill-switch.off", "fleet", reason)
+    state_document.publish(session)
+    return control
+
+
+def revoke(session: Session, subject: Subject, digest: str, reason: str) -> BundleRow:
+    """Forbid a bundle everywhere: its rollouts end, no device chooses it again."""
+    bundle = bundles.find(session, digest)
+    running = RolloutRow.state.in_(ACTIVE) & (RolloutRow.digest == digest)
+    _kill_rollouts(session, subject, reason, running)
+    bundle.revoked = True
+    _note(session, subject, "bundle.revoked", f"bundle:{digest}", reason)
+    state_document.publish(session)
+    return bundle
+
+
+def _kill_rollouts(session: Session, subject: Subject, reason: str, which: ColumnElement[bool]) -> None:
+    query = select(RolloutRow).where(which).order_by(RolloutRow.id).with_for_update(key_share=True)
+    for row in session.scalars(query).all():
+        rollouts.kill(session, row, reason, subject)
+
+
+def _note(session: Session, subject: Subject, action: str, what: str, reason: str) -> None:
+    record(session, subject, action, what, {"reason": reason})
+    session.add(Alert(kind=action, subject=what, detail=reason, created=service.clock().now()))

@@ -1,0 +1,58 @@
+"""Business errors of the releases service, as problem documents.
+
+    Problem
+    ├── EnrolmentRefused   401  the enrolment token is wrong, used up or expired
+    ├── UnknownBundle      404
+    ├── UnknownRollout     404
+    ├── WrongState         409  the rollout's state does not allow the action
+    ├── NobodyMatches      409  the selector matches no device, or devices that the bundle was not built for
+    ├── NotReleasable      409  the build did not pass its gate, or the bundle was revoked or rolled back before
+    ├── VersionMismatch    412  somebody else changed it first
+    ├── BadSelector        422
+    ├── BadBundle          422
+    └── BuildsUnavailable  503
+"""
+
+from __future__ import annotations
+
+from services.kit.problems import Conflict, MalformedPayload, NotFound, Problem, Unauthorized, Unavailable
+
+
+class EnrolmentRefused(Unauthorized):
+    slug, title = "enrolment-refused", "The enrolment token does not let this device in"
+
+
+class UnknownBundle(NotFound):
+    slug, title = "unknown-bundle", "No such bundle is registered"
+
+
+class UnknownRollout(NotFound):
+    slug, title = "unknown-rollout", "There is no such rollout"
+
+
+class WrongState(Conflict):
+    slug, title = "wrong-rollout-state", "The rollout's state does not allow this"
+
+
+class NobodyMatches(Conflict):
+    slug, title = "nobody-matches", "The rollout would reach no device that can run the bundle"
+
+
+class NotReleasable(Conflict):
+    slug, title = "not-releasable", "The bundle may not be released"
+
+
+class VersionMismatch(Problem):
+    status, slug, title = 412, "version-mismatch", "Somebody else changed it first"
+
+
+class BadSelector(MalformedPayload):
+    slug, title = "bad-selector", "The selector or the stages make no sense"
+
+
+class BadBundle(MalformedPayload):
+    slug, title = "bad-bundle", "The file is not a usable bundle"
+
+
+class BuildsUnavailable(Unavailable):
+    slug, title = "builds-unavailable", "The builds service does not answer"

@@ -1,0 +1,214 @@
+"""Takes in what devices tell about their bundles.
+
+A batch is one transaction. Each report has a natural key, so a repetition changes nothing; sequence numbers put
+late reports in their place: an old one never overwrites what is newer, and a failure is never forgotten.
+Health counts for a rollout's canary when the device is exposed and runs the new bundle, for its control when the
+device is not exposed and runs another bundle that is not itself being rolled out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import case, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from contracts.device import DeviceTags
+from contracts.state import bucket, matches
+from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
+from services.kit.problems import NotFound
+from services.releases.domain.machine import ACTIVE
+from services.releases.models import Device, Exposure, FeedbackItem, HealthSum, RolloutRow, StageRow
+from services.releases.verdict import Arm
+
+FAILED = frozenset({InstallStage.ROLLED_BACK, InstallStage.REFUSED})
+NOT_ITS_FAULT = frozenset({Cause.WITHDRAWN, Cause.REVOKED})
+NORMAL = "normal"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A rollout in progress as it concerns one device."""
+
+    rollout_id: str
+    digest: str
+    bucket: int
+    exposed: bool
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How many reports of a batch were new."""
+
+    fresh: int
+    repeated: int
+
+
+def receive(session: Session, device_id: str, batch: FeedbackBatch, now: float) -> Taken:
+    """Take in one batch of one device."""
+    device = session.get(Device, device_id, with_for_update={"key_share": True})
+    if device is None:
+        raise NotFound(f"no device has the identity {device_id}; enrol again")
+    items = [*(event.event_id for event in batch.installs), *(report.report_id for report in batch.health)]
+    fresh = _new_items(session, device_id, items)
+    installs = sorted((e for e in batch.installs if e.event_id in fresh), key=lambda event: event.sequence)
+    health = [report for report in batch.health if report.report_id in fresh]
+    _describe(device, batch, installs, health, now)
+    placements = _placements(session, device_id, batch.tags)
+    stratum = batch.tags.device_class
+    for event in installs:
+        for placement in placements:
+            if placement.exposed and placement.digest == event.digest:
+                _expose(session, device_id, stratum, placement, event, now)
+    offered = {placement.digest for placement in placements}
+    for report in health:
+        for placement in placements:
+            _count_health(session, device_id, stratum, placement, report, offered, now)
+    return Taken(len(fresh), len(items) - len(fresh))
+
+
+def _new_items(session: Session, device_id: str, items: Sequence[str]) -> set[str]:
+    if not items:
+        return set()
+    rows = [{"device_id": device_id, "item_id": item} for item in sorted(set(items))]
+    statement = insert(FeedbackItem).values(rows).on_conflict_do_nothing().returning(FeedbackItem.item_id)
+    return set(session.scalars(statement))
+
+
+def _describe(
+    device: Device,
+    batch: FeedbackBatch,
+    installs: Sequence[InstallEvent],
+    health: Sequence[HealthReport],
+    now: float,
+) -> None:
+    """The device's own word on itself, unless something newer was heard already."""
+    newest = max((item.sequence for item in (*installs, *health)), default=None)
+    device.last_feedback = now
+    if newest is not None and newest < device.sequence:
+        return
+    device.sequence = device.sequence if newest is None else newest
+    device.tags = batch.tags.model_dump()
+    device.device_class = batch.tags.device_class
+    device.running_digest = batch.running_digest
+    device.slot_stage = batch.slot_stage.value
+    device.state_epoch = batch.state_epoch
+    causes = [event.cause.value for event in installs if event.stage in FAILED]
+    device.last_cause = causes[-1] if causes else device.last_cause
+
+
+def _placements(session: Session, device_id: str, tags: DeviceTags) -> list[Placement]:
+    query = (
+        select(RolloutRow, StageRow.basis_points)
+        .join(StageRow, (StageRow.rollout_id == RolloutRow.id) & (StageRow.index == RolloutRow.stage))
+        .where(RolloutRow.state.in_(ACTIVE))
+    )
+    found = []
+    for row, points in session.execute(query):
+        if matches({name: tuple(values) for name, values in row.selector.items()}, tags):
+            place = bucket(row.salt, device_id)
+            found.append(Placement(row.id, row.digest, place, place < points))
+    return found
+
+
+def _expose(
+    session: Session, device_id: str, stratum: str, placement: Placement, event: InstallEvent, now: float
+) -> None:
+    failed = event.stage in FAILED and event.cause not in NOT_ITS_FAULT
+    statement = insert(Exposure).values(
+        rollout_id=placement.rollout_id,
+        device_id=device_id,
+        stratum=stratum,
+        bucket=placement.bucket,
+        stage=event.stage.value,
+        sequence=event.sequence,
+        failed=failed,
+        confirmed=event.stage is InstallStage.CONFIRMED,
+        heard=False,
+        cause=event.cause.value if event.stage in FAILED else "",
+        started=now,
+    )
+    given = statement.excluded
+    newer = given.sequence >= Exposure.sequence
+    statement = statement.on_conflict_do_update(
+        index_elements=[Exposure.rollout_id, Exposure.device_id],
+        set_={
+            "stage": case((newer, given.stage), else_=Exposure.stage),
+            "confirmed": case((newer, given.confirmed), else_=Exposure.confirmed),
+            "cause": case((given.cause != "", given.cause), else_=Exposure.cause),
+            "sequence": case((newer, given.sequence), else_=Exposure.sequence),
+            "failed": Exposure.failed | given.failed,
+        },
+    )
+    session.execute(statement)
+
+
+def _count_health(
+    session: Session,
+    device_id: str,
+    stratum: str,
+    placement: Placement,
+    report: HealthReport,
+    offered: set[str],
+    now: float,
+) -> None:
+    canary = placement.exposed and report.digest == placement.digest
+    control = not placement.exposed and report.digest not in offered
+    if not canary and not control:
+        return
+    arm = Arm.CANARY if canary else Arm.CONTROL
+    _add_health(session, device_id, stratum, placement, report, arm)
+    if canary:
+        _mark_heard(session, device_id, stratum, placement, now)
+
+
+def _mark_heard(session: Session, device_id: str, stratum: str, placement: Placement, now: float) -> None:
+    """Health of the new bundle proves that it was installed, also when the steps themselves come late."""
+    statement = insert(Exposure).values(
+        rollout_id=placement.rollout_id,
+        device_id=device_id,
+        stratum=stratum,
+        bucket=placement.bucket,
+        stage=InstallStage.INSTALLED.value,
+        sequence=0,
+        failed=False,
+        confirmed=False,
+        heard=True,
+        cause="",
+        started=now,
+    )
+    keys = [Exposure.rollout_id, Exposure.device_id]
+    session.execute(statement.on_conflict_do_update(index_elements=keys, set_={"heard": True}))
+
+
+def _add_health(
+    session: Session, device_id: str, stratum: str, placement: Placement, report: HealthReport, arm: Arm
+) -> None:
+    timed = report.latency_p99_ms > 0
+    measured = report.fidelity_lsb > 0
+    counts = {
+        "frames": max(report.upscaled, report.driver_errors, report.cpu_frames) or report.frames,
+        "driver_errors": report.driver_errors,
+        "deadline_misses": report.deadline_misses,
+        "cpu_frames": report.cpu_frames,
+        "latency_reports": int(timed),
+        "latency_log_sum": math.log(report.latency_p99_ms / report.budget_ms) if timed else 0.0,
+        "fidelity_reports": int(measured),
+        "fidelity_sum": report.fidelity_lsb if measured else 0.0,
+    }
+    statement = insert(HealthSum).values(
+        rollout_id=placement.rollout_id,
+        device_id=device_id,
+        arm=arm.value,
+        stratum=stratum,
+        bucket=placement.bucket,
+        degraded=report.state != NORMAL,
+        **counts,
+    )
+    sums = {name: getattr(HealthSum, name) + statement.excluded[name] for name in counts}
+    sums["degraded"] = HealthSum.degraded | statement.excluded.degraded
+    keys = [HealthSum.rollout_id, HealthSum.device_id, HealthSum.arm]
+    session.execute(statement.on_conflict_do_update(index_elements=keys, set_=sums))

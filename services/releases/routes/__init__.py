@@ -1,0 +1,1 @@
+"""HTTP routes of the releases service, by who calls them."""

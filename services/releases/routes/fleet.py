@@ -1,0 +1,122 @@
+"""The fleet as a whole: enrolment tokens, devices, kill switch, alerts, audit trail."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+from sqlalchemy import select
+
+from contracts.wire.enrolment import EnrolmentTokenRequest
+from contracts.wire.releases import DeviceList, KillSwitch
+from services.kit import audit
+from services.kit.auth import Subject, requires
+from services.kit.database import SessionDep
+from services.kit.models import AuditEntry
+from services.kit.pages import Page, PageDep, page_of
+from services.releases import control, enrolment, fleet
+from services.releases.models import Alert, Control
+from services.releases.routes.device import SEEN
+
+router = APIRouter(tags=["releases: fleet"])
+Reader = Annotated[Subject, requires("releases:read")]
+Writer = Annotated[Subject, requires("releases:write")]
+Auditor = Annotated[Subject, requires("audit:read")]
+
+
+class EnrolmentTokenAnswer(BaseModel):
+    """An enrolment token, shown this once."""
+
+    token: str
+    uses: int
+    expires: datetime
+
+
+class KillSwitchState(BaseModel):
+    """Whether every NPU program of ours is stopped, why, and since which epoch devices know."""
+
+    killed: bool
+    reason: str
+    state_epoch: int
+
+
+class AlertItem(BaseModel):
+    """Something a person should know. `created` is clock time."""
+
+    id: int
+    kind: str
+    subject: str
+    detail: str
+    created: float
+
+
+class AuditItem(BaseModel):
+    """Who did what to what."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any]  # Any: JSON
+
+
+@router.post("/v1/enrolment-tokens", status_code=201)
+def create_enrolment_token(
+    request: EnrolmentTokenRequest, subject: Writer, session: SessionDep
+) -> EnrolmentTokenAnswer:
+    """A token that lets a number of devices in for a time."""
+    token, expires = enrolment.make_token(session, subject, request)
+    return EnrolmentTokenAnswer(token=token, uses=request.uses, expires=expires)
+
+
+@router.get("/v1/devices")
+def list_devices(_subject: Reader, session: SessionDep, request: PageDep) -> DeviceList:
+    """Devices by identity, as last heard."""
+    rows = fleet.page(session, request)
+    polled = SEEN.of(row.id for row in rows)
+    page = page_of(rows, request, lambda row: fleet.view(row, polled.get(row.id)), lambda row: (row.id,))
+    return DeviceList(items=tuple(page.items), next_cursor=page.next_cursor)
+
+
+@router.get("/v1/kill-switch")
+def get_kill_switch(_subject: Reader, session: SessionDep) -> KillSwitchState:
+    """Whether the fleet is stopped."""
+    return _kill_switch(control.state(session))
+
+
+@router.post("/v1/kill-switch")
+def set_kill_switch(request: KillSwitch, subject: Writer, session: SessionDep) -> KillSwitchState:
+    """Stop every NPU program of ours on every device, or allow them again. Devices obey within a poll."""
+    return _kill_switch(control.set_kill_switch(session, subject, request.killed, request.reason))
+
+
+@router.get("/v1/alerts")
+def list_alerts(_subject: Reader, session: SessionDep, request: PageDep) -> Page[AlertItem]:
+    """What a person should know, newest first."""
+    query = select(Alert).order_by(Alert.id.desc()).limit(request.limit + 1)
+    if request.after:
+        query = query.where(Alert.id < int(request.after[0]))
+    return page_of(session.scalars(query).all(), request, _alert, lambda row: (row.id,))
+
+
+@router.get("/v1/audit")
+def list_audit(
+    _subject: Auditor, session: SessionDep, request: PageDep, subject: str | None = None
+) -> Page[AuditItem]:
+    """The audit trail, newest first; `subject` picks one thing, say `rollout:r-1234`."""
+    before = int(request.after[0]) if request.after else None
+    rows = audit.entries(session, subject=subject, before=before, limit=request.limit + 1)
+    return page_of(rows, request, _audit, lambda row: (row.id,))
+
+
+def _kill_switch(row: Control) -> KillSwitchState:
+    return KillSwitchState(killed=row.killed, reason=row.kill_reason, state_epoch=row.epoch)
+
+
+def _alert(row: Alert) -> AlertItem:
+    return AlertItem.model_validate(row, from_attributes=True)
+
+
+def _audit(row: AuditEntry) -> AuditItem:
+    return AuditItem.model_validate(row, from_attributes=True)

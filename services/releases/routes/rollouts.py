@@ -1,0 +1,194 @@
+"""Rollouts: create, look, act. Edits carry the ETag that was seen in If-Match; 412 when somebody was faster."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Response
+from pydantic import BaseModel
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from contracts.wire.releases import OperatorAction, Rollout, RolloutList, RolloutRequest
+from services.kit.auth import Subject, requires
+from services.kit.database import SessionDep
+from services.kit.idempotency import IdempotencyKey, KeyReused, StillRunning, once
+from services.kit.pages import Page, PageDep, page_of
+from services.kit.problems import FieldError, MalformedPayload, declare
+from services.releases import rollouts, views
+from services.releases.domain.machine import Event
+from services.releases.errors import (
+    BadSelector,
+    NobodyMatches,
+    NotReleasable,
+    UnknownBundle,
+    UnknownRollout,
+    VersionMismatch,
+    WrongState,
+)
+from services.releases.limits import ROLLOUT
+from services.releases.models import DecisionRow, RolloutRow
+
+router = APIRouter(tags=["releases: rollouts"])
+Reader = Annotated[Subject, requires("releases:read")]
+Writer = Annotated[Subject, requires("releases:write")]
+IfMatch = Annotated[str | None, Header(max_length=64)]
+CREATE_PROBLEMS = declare(UnknownBundle, NotReleasable, NobodyMatches, BadSelector, KeyReused, StillRunning)
+ACTION_PROBLEMS = declare(UnknownRollout, WrongState, VersionMismatch, NobodyMatches, NotReleasable, StillRunning)
+
+
+class DecisionItem(BaseModel):
+    """One look of the verdict with everything it rests on."""
+
+    id: int
+    at: float
+    stage: int
+    decision: str
+    why: str
+    worst: str
+    alpha_each: float
+    code_version: str
+    inputs: dict[str, Any]  # Any: JSON
+    readings: list[dict[str, Any]]  # Any: JSON
+
+
+@router.post("/v1/rollouts", status_code=201, responses=CREATE_PROBLEMS)
+def create_rollout(
+    request: RolloutRequest, subject: Writer, session: SessionDep, response: Response, key: IdempotencyKey = None
+) -> Rollout:
+    """A staged release; with `auto_start` it begins at once and needs no person until something is wrong."""
+
+    def work() -> Rollout:
+        return views.rollout(session, rollouts.create(session, subject, request), looks=0)
+
+    made = once(session, subject, key, request.model_dump_json().encode(), Rollout, work)
+    response.headers["ETag"] = _etag(made.version)
+    return made
+
+
+@router.get("/v1/rollouts")
+def list_rollouts(_subject: Reader, session: SessionDep, request: PageDep) -> RolloutList:
+    """Rollouts, newest first, each with its newest look."""
+    rows = views.page(session, request)
+    page = page_of(rows, request, lambda row: views.rollout(session, row, 1), lambda row: (row.created, row.id))
+    return RolloutList(items=tuple(page.items), next_cursor=page.next_cursor)
+
+
+@router.get("/v1/rollouts/{rollout_id}", responses=declare(UnknownRollout))
+def get_rollout(rollout_id: str, _subject: Reader, session: SessionDep, response: Response) -> Rollout:
+    """One rollout with its stages, exposure counts, and the metrics over time."""
+    row = _find(session, rollout_id)
+    response.headers["ETag"] = _etag(row.version)
+    return views.rollout(session, row, ROLLOUT.looks_shown)
+
+
+@router.get("/v1/rollouts/{rollout_id}/decisions", responses=declare(UnknownRollout))
+def list_decisions(
+    rollout_id: str, _subject: Reader, session: SessionDep, request: PageDep
+) -> Page[DecisionItem]:
+    """Every look that said something new, newest first, with inputs, bounds, alpha and code version."""
+    _find(session, rollout_id)
+    query = select(DecisionRow).where(DecisionRow.rollout_id == rollout_id).order_by(DecisionRow.id.desc())
+    if request.after:
+        query = query.where(DecisionRow.id < int(request.after[0]))
+    rows = session.scalars(query.limit(request.limit + 1)).all()
+    return page_of(
+        rows, request, lambda row: DecisionItem.model_validate(row, from_attributes=True), lambda row: (row.id,)
+    )
+
+
+@router.post("/v1/rollouts/{rollout_id}/start", responses=ACTION_PROBLEMS)
+def start_rollout(
+    rollout_id: str,
+    action: OperatorAction,
+    subject: Writer,
+    session: SessionDep,
+    response: Response,
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Rollout:
+    """Start a draft: pre-flight, then the first stage."""
+    return _act(session, subject, rollout_id, Event.START, action, if_match, key, response)
+
+
+@router.post("/v1/rollouts/{rollout_id}/pause", responses=ACTION_PROBLEMS)
+def pause_rollout(
+    rollout_id: str,
+    action: OperatorAction,
+    subject: Writer,
+    session: SessionDep,
+    response: Response,
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Rollout:
+    """Expose no further devices; those that have the bundle keep it, and harm still rolls it back."""
+    return _act(session, subject, rollout_id, Event.PAUSE, action, if_match, key, response)
+
+
+@router.post("/v1/rollouts/{rollout_id}/resume", responses=ACTION_PROBLEMS)
+def resume_rollout(
+    rollout_id: str,
+    action: OperatorAction,
+    subject: Writer,
+    session: SessionDep,
+    response: Response,
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Rollout:
+    """Go on with a paused rollout; its stage soaks anew."""
+    return _act(session, subject, rollout_id, Event.RESUME, action, if_match, key, response)
+
+
+@router.post("/v1/rollouts/{rollout_id}/rollback", responses=ACTION_PROBLEMS)
+def rollback_rollout(
+    rollout_id: str,
+    action: OperatorAction,
+    subject: Writer,
+    session: SessionDep,
+    response: Response,
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Rollout:
+    """Take the bundle back from every device, also after the rollout completed."""
+    return _act(session, subject, rollout_id, Event.ROLL_BACK, action, if_match, key, response)
+
+
+def _act(
+    session: Session,
+    subject: Subject,
+    rollout_id: str,
+    event: Event,
+    action: OperatorAction,
+    if_match: str | None,
+    key: str | None,
+    response: Response,
+) -> Rollout:
+    version = _version(if_match)
+
+    def work() -> Rollout:
+        row = rollouts.act(session, subject, rollout_id, event, action.reason, version)
+        return views.rollout(session, row, looks=1)
+
+    request = f"{event} {rollout_id} {action.model_dump_json()}".encode()
+    changed = once(session, subject, key, request, Rollout, work)
+    response.headers["ETag"] = _etag(changed.version)
+    return changed
+
+
+def _find(session: Session, rollout_id: str) -> RolloutRow:
+    row = session.get(RolloutRow, rollout_id)
+    if row is None:
+        raise UnknownRollout(f"there is no rollout {rollout_id[:64]}; list them with GET /releases/v1/rollouts")
+    return row
+
+
+def _etag(version: int) -> str:
+    return f'"{version}"'
+
+
+def _version(if_match: str | None) -> int | None:
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().strip('"')
+    if not text.isdigit():
+        errors = [FieldError("/header/if-match", "not an ETag of a rollout")]
+        raise MalformedPayload("If-Match must be the ETag that GET gave", errors=errors)
+    return int(text)

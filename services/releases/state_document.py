@@ -1,0 +1,186 @@
+"""Builds, signs and serves the device state document.
+
+`publish` runs in the transaction of the change that the document expresses, so a document never says what was not
+committed. Serving reads memory, then the cache, then the database; a poll writes nothing.
+
+Invariants: the epoch only grows, also after the database was restored from a backup (it is never below the real
+time in seconds); the cache holds committed documents only and heals itself within `STATE.cached_s`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import redis
+from sqlalchemy import delete, event, select
+from sqlalchemy.orm import Session
+
+from contracts.state import DeviceState, RolloutEntry, Target, sign_state
+from contracts.wire.releases import RolloutState
+from services.kit.streams import connection
+from services.releases import service
+from services.releases.domain.machine import ACTIVE
+from services.releases.limits import STATE
+from services.releases.models import BundleRow, Control, RolloutRow, StageRow, StateDocument
+
+CACHE_KEY = "releases:state"
+CONTROL_ID = 1
+
+
+@dataclass(frozen=True)
+class Served:
+    """A signed document and its ETag."""
+
+    epoch: int
+    document: bytes
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.epoch}"'
+
+
+def lock_control(session: Session) -> Control:
+    """The fleet-wide row, locked until the transaction ends: changes of the document come one by one."""
+    return session.get_one(Control, CONTROL_ID, with_for_update=True, populate_existing=True)
+
+
+def publish(session: Session) -> Served:
+    """Sign what holds now as the next epoch; call it last in the transaction that changed something."""
+    session.flush()
+    control, now = lock_control(session), int(time.time())
+    control.epoch = max(control.epoch + 1, now)
+    state = DeviceState(
+        epoch=control.epoch,
+        issued=now,
+        expires=now + STATE.life_s,
+        killed=control.killed,
+        security_epoch_floor=control.security_epoch_floor,
+        revoked=tuple(session.scalars(select(BundleRow.digest).where(BundleRow.revoked).order_by(BundleRow.digest))),
+        baseline=_baseline(session, control),
+        rollouts=tuple(_entries(session)),
+    )
+    served = Served(control.epoch, sign_state(state, service.keys().state_key()))
+    session.add(_row(served, state))
+    session.execute(delete(StateDocument).where(StateDocument.epoch < _oldest_kept(session)))
+    event.listen(session, "after_commit", lambda _session: remember(served), once=True)
+    return served
+
+
+def latest(session: Session) -> Served | None:
+    """The newest committed document, from the database."""
+    row = session.scalars(select(StateDocument).order_by(StateDocument.epoch.desc()).limit(1)).first()
+    return Served(row.epoch, row.document) if row else None
+
+
+def renew_if_aged(session: Session) -> bool:
+    """Sign again when there is no document or half of its life is over; True when it did."""
+    row = session.scalars(select(StateDocument).order_by(StateDocument.epoch.desc()).limit(1)).first()
+    if row is not None and (row.expires_at - datetime.now(UTC)).total_seconds() > STATE.life_s / 2:
+        return False
+    publish(session)
+    return True
+
+
+def target_of(bundle: BundleRow) -> Target:
+    """A bundle as the state document names it."""
+    return Target(
+        path=bundle.target_path,
+        digest=bundle.digest,
+        length=bundle.length,
+        release_version=bundle.release_version,
+        security_epoch=bundle.security_epoch,
+    )
+
+
+def _baseline(session: Session, control: Control) -> Target | None:
+    bundle = session.get(BundleRow, control.baseline_digest) if control.baseline_digest else None
+    return target_of(bundle) if bundle and not bundle.revoked else None
+
+
+def _entries(session: Session) -> list[RolloutEntry]:
+    """Rollouts in progress first, newest first, then completed ones that hold for a part of the fleet."""
+    query = (
+        select(RolloutRow, StageRow.basis_points, BundleRow)
+        .join(StageRow, (StageRow.rollout_id == RolloutRow.id) & (StageRow.index == RolloutRow.stage))
+        .join(BundleRow, BundleRow.digest == RolloutRow.digest)
+        .where(RolloutRow.state.in_([*ACTIVE, RolloutState.COMPLETED]), ~BundleRow.revoked)
+        .where(RolloutRow.state.in_(ACTIVE) | RolloutRow.standing)
+        .order_by(RolloutRow.standing, RolloutRow.created.desc(), RolloutRow.id)
+    )
+    return [
+        RolloutEntry(
+            id=row.id,
+            target=target_of(bundle),
+            salt=row.salt,
+            basis_points=points,
+            selector={name: tuple(values) for name, values in row.selector.items()},
+        )
+        for row, points, bundle in session.execute(query)
+    ]
+
+
+def _row(served: Served, state: DeviceState) -> StateDocument:
+    return StateDocument(
+        epoch=served.epoch,
+        document=served.document,
+        issued_at=datetime.fromtimestamp(state.issued, UTC),
+        expires_at=datetime.fromtimestamp(state.expires, UTC),
+    )
+
+
+def _oldest_kept(session: Session) -> int:
+    newest: Sequence[int] = session.scalars(
+        select(StateDocument.epoch).order_by(StateDocument.epoch.desc()).limit(STATE.kept)
+    ).all()
+    return newest[-1] if len(newest) == STATE.kept else 0
+
+
+class StateCache:
+    """The document of this process: memory for `STATE.memory_s`, then one cache read, then the loader."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._held: Served | None = None
+        self._until = 0.0
+
+    def get(self, load: Callable[[], Served]) -> Served:
+        """The current document; `load` reads the database when the cache knows nothing."""
+        with self._lock:
+            if self._held is not None and self._monotonic() < self._until:
+                return self._held
+        served = recall()
+        if served is None:
+            served = load()
+            remember(served)
+        with self._lock:
+            if self._held is None or served.epoch >= self._held.epoch:
+                self._held, self._until = served, self._monotonic() + STATE.memory_s
+            return self._held
+
+    def clear(self) -> None:
+        """Forget what memory holds."""
+        with self._lock:
+            self._held = None
+
+
+def remember(served: Served) -> None:
+    """Put a committed document into the cache; without the cache, readers use the database."""
+    try:
+        value = served.epoch.to_bytes(8, "big") + served.document
+        connection().set(CACHE_KEY, value, ex=STATE.cached_s)
+    except redis.RedisError:
+        return
+
+
+def recall() -> Served | None:
+    """The cached document, or None."""
+    try:
+        value = connection().get(CACHE_KEY)
+    except redis.RedisError:
+        return None
+    return Served(int.from_bytes(value[:8], "big"), value[8:]) if isinstance(value, bytes) else None

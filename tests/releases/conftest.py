@@ -1,0 +1,59 @@
+"""Fixtures of the releases tests: the application, and a world with a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from services.kit.database import transaction
+from services.kit.settings import Settings
+from services.kit.streams import connection
+from services.releases import service
+from services.releases.routes import device
+from tests.releases.world import ManualClock, World
+from tests.support.http import ApiClient
+from tests.support.platform import Tokens
+
+OLD = "0" * 96
+TABLES = (
+    "decisions, exposures, health, rollout_stages, rollouts, bundles, feedback_items, devices, "
+    "enrolment_tokens, alerts, state_documents"
+)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    made = ManualClock()
+    monkeypatch.setattr(service, "clock", lambda: made)
+    return made
+
+
+@pytest.fixture
+def empty(platform: Settings) -> Iterator[None]:
+    """No device, no rollout, no baseline; the repository and its keys stay."""
+    with transaction() as session:
+        session.execute(text(", releases.".join(f"TRUNCATE releases.{TABLES}".split(", ")) + " CASCADE"))
+        session.execute(text("UPDATE releases.control SET killed = false, baseline_digest = NULL"))
+        session.execute(text("DELETE FROM kit.idempotent_answers"))
+    connection().flushdb()
+    device.STATE_CACHE.clear()
+    yield
+
+
+@pytest.fixture
+def world(
+    empty: None, client: ApiClient, tokens: Tokens, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> World:
+    from services.releases import state_document
+
+    monkeypatch.setattr(state_document, "STATE", _no_memory(state_document))
+    return World(client, tokens, clock, tmp_path)
+
+
+def _no_memory(module: object) -> object:
+    from dataclasses import replace
+
+    return replace(module.STATE, memory_s=0.0)  # type: ignore[attr-defined]  # the module under test
