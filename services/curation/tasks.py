@@ -15,7 +15,6 @@ STREAM = "telemetry.segments"
 GROUP = "curation"
 
 log = structlog.get_logger(__name__)
-clock = clock_from_environment()
 
 
 @beat("curation.ingest", seconds=2)
@@ -29,7 +28,7 @@ def ingest_segments() -> int:
 @task(queue="curation", time_limit=300)
 def cluster_segments() -> str | None:
     """Do the run that somebody asked for, or the periodic one when it is due."""
-    run_id = service.run_next(clock.now(), curation_settings())
+    run_id = service.run_next(clock_from_environment().now(), curation_settings())
     if run_id is not None:
         log.info("curation_run_done", run_id=run_id)
     return run_id
@@ -40,8 +39,8 @@ def cluster_segments() -> str | None:
 def sweep_old_segments() -> None:
     """Forget segments beyond the retention."""
     with transaction() as session:
-        ingest.sweep(session, clock.now())
+        ingest.sweep(session, clock_from_environment().now())
 
 
 def _take(message: StreamMessage) -> None:
-    service.take_segment(message.fields["body"], clock.now())
+    service.take_segment(message.fields["body"], clock_from_environment().now())

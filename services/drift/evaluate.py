@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -25,6 +25,7 @@ from services.drift.models import Alarm, CohortDayRow, Evaluation, ReferenceRow
 from services.kit.outbox import enqueue
 
 TOPIC = "drift.alarm"
+INSIDE = "this day belongs to the cohort's reference"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def _cohort_days(session: Session, embedding_id: str, day: int) -> Sequence[Coho
 def _verdicts(
     statistics: Mapping[str, CohortDayStatistics], baselines: Baselines, day: int, settings: DriftSettings
 ) -> dict[str, Verdict]:
-    inside = Verdict(DriftState.REFERENCE, "this day belongs to the cohort's reference")
+    inside = Verdict(DriftState.REFERENCE, INSIDE)
     measured = {
         cohort: inside
         if day in baselines.days.get(cohort, frozenset())
@@ -127,27 +128,30 @@ def _freeze(
     session: Session, embedding_id: str, cohort: str, days: Sequence[CohortDayRow], now: float
 ) -> None:
     reference = Reference.of_days([CohortDayStatistics.from_bytes(row.statistics).votes for row in days])
+    row_days = [row.day for row in days]
     row = insert(ReferenceRow).values(
         embedding_id=embedding_id,
         cohort=cohort,
         version=1,
-        days=[row.day for row in days],
+        days=row_days,
         devices=reference.votes.count,
         cause="first days of the cohort",
         statistics=reference.to_bytes(),
         created=now,
     )
     session.execute(row.on_conflict_do_nothing())
+    window = (
+        Evaluation.embedding_id == embedding_id,
+        Evaluation.cohort == cohort,
+        Evaluation.day.in_(row_days),
+    )
+    session.execute(update(Evaluation).where(*window).values(state=DriftState.REFERENCE.value, reason=INSIDE))
 
 
 def _baselines(session: Session, embedding_id: str) -> Baselines:
-    statement = (
-        select(ReferenceRow)
-        .where(ReferenceRow.embedding_id == embedding_id)
-        .distinct(ReferenceRow.cohort)
-        .order_by(ReferenceRow.cohort, ReferenceRow.version.desc())
-    )
-    rows = session.scalars(statement).all()
+    statement = select(ReferenceRow).where(ReferenceRow.embedding_id == embedding_id)
+    newest = {row.cohort: row for row in session.scalars(statement.order_by(ReferenceRow.version))}
+    rows = list(newest.values())
     references = {row.cohort: Reference.from_bytes(row.statistics) for row in rows}
     freedom = sum(reference.freedom for reference in references.values())
     spread = pooled_spread(list(references.values())) if freedom else None

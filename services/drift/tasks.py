@@ -24,7 +24,6 @@ STREAM = "telemetry.reports"
 GROUP = "drift"
 
 log = structlog.get_logger(__name__)
-clock = clock_from_environment()
 
 
 @beat("drift.ingest", seconds=2)
@@ -41,7 +40,7 @@ def ingest_reports() -> int:
 def evaluate_complete_days() -> int:
     """Judge every complete day that changed."""
     with transaction() as session:
-        run = service.evaluate_pending(session, clock.now(), drift_settings())
+        run = service.evaluate_pending(session, clock_from_environment().now(), drift_settings())
     for embedding_id, day in run.days:
         log.info("drift_day_judged", embedding_id=embedding_id, day=day)
     for alarm_id in run.alarms:
@@ -54,7 +53,7 @@ def evaluate_complete_days() -> int:
 def sweep_old_reports() -> int:
     """Refuse reports that waited too long for their observer, forget old natural keys."""
     with transaction() as session:
-        return ingest.sweep(session, clock.now())
+        return ingest.sweep(session, clock_from_environment().now())
 
 
 @handler(TOPIC)
@@ -67,7 +66,7 @@ def decide_drift_alarm(_key: str, payload: dict[str, Any]) -> None:  # Any: JSON
     ):
         decision = retrain.decide_alarm(
             str(payload["alarm_id"]),
-            clock.now(),
+            clock_from_environment().now(),
             curation,
             flows,
             drift_settings(),
@@ -83,4 +82,4 @@ def decide_drift_alarm(_key: str, payload: dict[str, Any]) -> None:  # Any: JSON
 
 
 def _take(message: StreamMessage) -> None:
-    service.take_report(message.fields["body"], clock.now())
+    service.take_report(message.fields["body"], clock_from_environment().now())

@@ -56,7 +56,7 @@ def _guarded(
     guarded = []
     for source in sorted(set(sources)):
         mine = [position for position in order if sources[position] == source]
-        wanted = int(np.ceil(len(mine) * (1.0 - most_dropped)))
+        wanted = int(np.ceil(len(mine) * (1.0 - most_dropped) - 1e-9))
         missing = wanted - sum(1 for position in mine if kept[position])
         if missing <= 0:
             continue
