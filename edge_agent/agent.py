@@ -145,6 +145,12 @@ class Agent:
         finally:
             self._syncing.release()
 
+    def flush(self) -> None:
+        """Send what waits, without looking for updates: the last words of a device that goes to sleep."""
+        platform = self._parts.platform
+        if platform is not None:
+            self._guarded(self._send, platform)
+
     def close(self) -> None:
         """Finish the recording, keep the running day and the last health window."""
         self._parts.journal.health(self._health, self.playback.digest, self.playback.state)

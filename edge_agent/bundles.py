@@ -11,14 +11,16 @@ import logging
 from pathlib import Path
 
 from contracts.bundle import Bundle, BundleError
+from contracts.statistics import ObserverError
 from edge_agent.errors import ConfigError
 from edge_agent.playback import Loader, Playback
+from edge_agent.runtime.backend import BackendError
 from edge_agent.runtime.npu import NpuError
 from edge_agent.slots import Slots
 from edge_agent.store import BundleStore
 
 log = logging.getLogger(__name__)
-UNUSABLE = (BundleError, NpuError, OSError)
+UNUSABLE = (BundleError, NpuError, BackendError, ObserverError, OSError)
 
 
 class Bundles:
@@ -35,9 +37,15 @@ class Bundles:
             raise ConfigError(f"built-in bundle {factory} cannot run here: {error}") from error
 
     def load(self, bundle: Bundle) -> Playback:
-        """Load a bundle that was opened, and so verified. Raises BundleError or NpuError."""
+        """Load a bundle that was opened, and so verified. Raises one of UNUSABLE."""
         self.verifications += 1
-        playback = self._loader.load(bundle)
+        try:
+            playback = self._loader.load(bundle)
+        except UNUSABLE:
+            raise
+        except Exception as error:  # whatever a bundle holds, it must not end the agent
+            log.exception("bundle %s could not be loaded", bundle.digest[:12])
+            raise BundleError(bundle.path.name, f"not loadable ({error!r})", "build it again") from error
         self._verified.add(bundle.digest)
         self.loads += 1
         return playback

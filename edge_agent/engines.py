@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from contracts.bundle import Bundle
 from contracts.clock import Clock
@@ -133,12 +133,12 @@ class RunnerLoader:
     device_class: str
     clock: Clock
     backend: str = "npu"
-    options: BackendOptions = BackendOptions()
+    options: BackendOptions = field(default_factory=BackendOptions)
     budget_ms: float = 33.3
     memo: Memo | None = None
 
     def load(self, bundle: Bundle) -> RunnerPlayback:
-        """Raises BundleError or NpuError; ObserverError is a BundleError of its piece."""
+        """Raises BundleError, NpuError, BackendError or ObserverError."""
         fallback = None if self.backend == "onnxruntime" else backend("onnxruntime", self.options)
         trace = TraceRing(SMALL_TRACE) if self.options.shared else TraceRing()
         runner = Runner(

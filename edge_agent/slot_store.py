@@ -73,6 +73,14 @@ class SlotStore:
             return Slots()
 
 
+def read_slots(path: Path) -> Slots:
+    """Return the slots of a device without touching them; fresh ones when there is no readable record."""
+    try:
+        return _parse(json.loads(path.read_bytes()[: LIMITS.identity_bytes]))
+    except (OSError, KeyError, TypeError, ValueError):
+        return Slots()
+
+
 def _parse(raw: Any) -> Slots:  # Any: decoded JSON
     if raw["format"] != FORMAT:
         raise ValueError(f"format {raw['format']!r}")

@@ -160,8 +160,10 @@ def load_schedule(path: Path, first_day: int) -> Schedule:
     return parse_schedule(raw, path.parent, first_day, str(path))
 
 
-def parse_schedule(raw: Any, folder: Path, first_day: int, where: str) -> Schedule:  # Any: JSON
-    """Read {"entries": [{"from_day": n | "from": unix seconds, "paths": [...]}]}; days count from `first_day`.
+def parse_schedule(raw: Any, folder: Path, first_day: int, where: str) -> Schedule:
+    """Read {"entries": [{"from_day": n | "from": unix seconds, "paths": [...]}]}, decoded from JSON.
+
+    Days count from `first_day`.
 
     Raises ConfigError.
     """

@@ -1,0 +1,97 @@
+"""A running agent: the frame loop at its pace, a thread for the platform, a status file, an orderly end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edge_agent.agent import Agent
+from edge_agent.disk import Disk
+from edge_agent.errors import ConfigError
+
+log = logging.getLogger(__name__)
+STATUS_FILE = "status.json"
+LOCK_FILE = "agent.lock"
+STATUS_S = 2.0
+SYNC_END_S = 20.0
+
+
+@contextmanager
+def sole_owner(folder: Path) -> Iterator[None]:
+    """Hold a state folder for this process. Raises ConfigError when another agent has it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK_FILE).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(
+                f"{folder} is in use by another agent; stop it or give another --state-dir"
+            ) from error
+        yield
+
+
+class Session:
+    """Runs one agent until its source ends, `max_frames` are played, or `stop` is set."""
+
+    def __init__(self, agent: Agent, folder: Path, fps: float, max_frames: int, sync_s: float) -> None:
+        self._agent, self._folder = agent, folder
+        self._fps, self._max_frames, self._sync_s = fps, max_frames, sync_s
+        self._disk = Disk(durable=False)
+        self.stop = threading.Event()
+
+    def run(self, progress: Callable[[int], None] = lambda frames: None) -> dict[str, object]:
+        """Play to the end; return the last status. Raises VideoError when the source is damaged."""
+        talking = threading.Thread(target=self._talk, name="platform", daemon=True)
+        talking.start()
+        try:
+            self._play(progress)
+        finally:
+            self.stop.set()
+            talking.join(SYNC_END_S)
+            self._agent.close()
+            self._agent.flush()
+            self._write_status()
+        return self._agent.status()
+
+    def _play(self, progress: Callable[[int], None]) -> None:
+        began, written, frames = time.monotonic(), 0.0, 0
+        while not self.stop.is_set() and (not self._max_frames or frames < self._max_frames):
+            if not self._agent.step():
+                return
+            frames += 1
+            progress(frames)
+            now = time.monotonic()
+            if now - written >= STATUS_S:
+                written = now
+                self._write_status()
+            if self._fps:
+                began = self._keep_pace(began, frames)
+
+    def _keep_pace(self, began: float, frames: int) -> float:
+        """Wait for the next frame's time; a device that is late starts afresh instead of catching up."""
+        late = time.monotonic() - (began + frames / self._fps)
+        if late < 0:
+            self.stop.wait(-late)
+        return began + late if late > 1.0 else began
+
+    def _talk(self) -> None:
+        while not self.stop.is_set():
+            try:
+                self._agent.sync()
+            except Exception:  # a bug here must not end the call
+                log.exception("the platform thread failed; it tries again")
+            self.stop.wait(self._sync_s * random.uniform(0.9, 1.1))
+
+    def _write_status(self) -> None:
+        try:
+            body = json.dumps({**self._agent.status(), "written": time.time()}).encode()
+            self._disk.replace(self._folder / STATUS_FILE, body)
+        except OSError as error:
+            log.warning("status not written: %s", error)
