@@ -53,7 +53,8 @@ def _conv(graph: Graph, conv: Conv, images: dict[str, Image]) -> Image:
     if conv.residual is None:
         return image
     residual = graph.values[conv.residual.value]
-    own = Value(conv.name, *image.shape, conv.scale, conv.zero_point)
+    rows, cols, channels = image.shape
+    own = Value(conv.name, rows, cols, channels, conv.scale, conv.zero_point)
     other = seen(images[conv.residual.value], conv.residual.view)
     return add(image, other, own, residual, graph.values[conv.result], conv.residual.clamp)
 
@@ -92,7 +93,7 @@ def requantize(
     """Step 4 of the convolution."""
     scaled = np.rint(accumulator.astype(np.float32) * multipliers)
     shifted = scaled.astype(np.float64) + zero_point
-    return np.clip(shifted, clamp.low, clamp.high).astype(np.uint8)
+    return np.asarray(np.clip(shifted, clamp.low, clamp.high), np.uint8)
 
 
 def add(a: Image, b: Image, qa: Value, qb: Value, qc: Value, clamp: Clamp) -> Image:
@@ -103,7 +104,7 @@ def add(a: Image, b: Image, qa: Value, qb: Value, qc: Value, clamp: Clamp) -> Im
     fixed = np.float32(np.float32(qc.zero_point) - offset)
     inner = _fma(b.astype(np.float32), rb, fixed)
     total = _fma(a.astype(np.float32), ra, inner)
-    return np.clip(np.rint(total), clamp.low, clamp.high).astype(np.uint8)
+    return np.asarray(np.clip(np.rint(total), clamp.low, clamp.high), np.uint8)
 
 
 def _fma(
@@ -122,7 +123,7 @@ def seen(image: Image, view: View) -> Image:
             rows, cols, block * block * channels
         )
     if view.layout == Layout.NEAREST:
-        return image.repeat(block, axis=0).repeat(block, axis=1)
+        return np.asarray(image.repeat(block, axis=0).repeat(block, axis=1))
     return image
 
 

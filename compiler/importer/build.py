@@ -46,7 +46,18 @@ def build_graph(source: SourceGraph, height: int, width: int) -> Graph:
     if any(value == made_input for _, value in outputs):
         raise UnsupportedModel(outputs[0][0], "an output is the input itself", "remove this output")
     graph = Graph(source.name, made_input, outputs, walk.values, tuple(walk.operators), tuple(walk.notes))
-    return check(graph.with_operators(list(graph.operators)))
+    return check(graph.with_operators(_needed(graph)))
+
+
+def _needed(graph: Graph) -> list[Operator]:
+    """Operators that an output depends on, in order."""
+    wanted = {value for _, value in graph.outputs}
+    kept: list[Operator] = []
+    for operator in reversed(graph.operators):
+        if operator.result in wanted:
+            wanted.update(operator.reads)
+            kept.append(operator)
+    return kept[::-1]
 
 
 def _visit_quantize(walk: _Walk, node: SourceNode) -> None:

@@ -252,7 +252,8 @@ class _Geometry:
         outputs, inputs, height, width = weights.shape
         groups = node.integer("group", 1)
         kernel = node.integers("kernel_shape", (height, width))
-        if kernel != (height, width) or groups < 1 or inputs * groups != source.channels or outputs % groups:
+        agree = groups >= 1 and inputs * groups == source.channels and outputs % groups == 0
+        if kernel != (height, width) or not agree:
             reason = f"weights {weights.shape}, groups {groups}, kernel {kernel} against {source.channels} channels"
             raise UnsupportedModel(node.name, reason, "export the model again")
         numbers = (*self.strides, *self.dilations)
@@ -326,7 +327,7 @@ def _move(node: SourceNode, source: Value, read: View, write: View) -> Pending:
 
 
 def _conv_index(operators: list[Operator], value: str) -> int:
-    """Position of the convolution that makes ``value``, directly or through Clip and DepthToSpace; else -1."""
+    """Position of the convolution that makes ``value``, also through Clip or DepthToSpace; else -1."""
     for index in range(len(operators) - 1, -1, -1):
         operator = operators[index]
         if operator.result != value:

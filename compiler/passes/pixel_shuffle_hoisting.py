@@ -14,7 +14,7 @@ from contracts.npu import Layout
 
 
 class PixelShuffleHoisting:
-    """Conv -> Move(D2S) becomes Conv with a D2S write; Move(NEAREST) -> Add becomes Add with a NEAREST read."""
+    """Conv -> Move(D2S) becomes one Conv; Move(NEAREST) -> Add becomes an Add that reads enlarged."""
 
     name = "pixel-shuffle-hoisting"
 

@@ -1,0 +1,159 @@
+"""The compiler's front door: models in, verified bundle or program out.
+
+``compile_bundle`` writes one file or nothing. ``compile_program`` is the fast path for the many small
+networks that an architecture search measures. Both raise CompileError: one message with node, reason, remedy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler import COMPILER_VERSION, pieces
+from compiler.errors import BadProfile, CompileError
+from compiler.importer import SourceGraph, read_source
+from compiler.limits import LIMITS
+from compiler.passes.constant_folding import ConstantFolding
+from compiler.program_builder import CompiledProgram, FusedProfile, build_program, fuse_profiles
+from compiler.report import CompileReport, ProgramReport, report_program
+from contracts.bundle import Bundle, write_bundle
+from contracts.npu import UnknownTarget, load_spec
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Model:
+    name: str
+    data: bytes
+    source: SourceGraph
+    profiles: list[FusedProfile]
+
+
+def compile_bundle(
+    model: bytes,
+    quality: bytes | None,
+    observer: bytes | None,
+    targets: Sequence[str],
+    profiles: Sequence[tuple[int, int]],
+    meta: Mapping[str, object],
+    out: Path,
+    release_version: str,
+    security_epoch: int,
+    progress: Progress = lambda _: None,
+) -> CompileReport:
+    """Compile ``model`` (and ``quality``) for all ``targets`` and input sizes (height, width) into the bundle
+    ``out``.
+    """
+    _check_targets(targets)
+    progress("reading")
+    models = [_read("model", model, profiles)]
+    if quality is not None:
+        models.append(_read("quality", quality, profiles))
+    sizes = [profile.name for profile in models[0].profiles]
+    build = _build_id(model, quality, observer, targets, sizes, meta, release_version, security_epoch)
+    parts: dict[str, bytes] = {f"{entry.name}.onnx": entry.data for entry in models}
+    if observer is not None:
+        parts["observer.npz"] = observer
+    reports: list[ProgramReport] = []
+    compiled: dict[str, CompiledProgram] = {}
+    for target in targets:
+        progress(f"compiling for {target}")
+        compiled = {entry.name: build_program(entry.profiles, load_spec(target), build) for entry in models}
+        own = {entry.name: report_program(entry.name, entry.source, compiled[entry.name]) for entry in models}
+        parts.update(_target_pieces(build.hex(), target, compiled, own))
+        reports += own.values()
+    parts["preprocess.json"] = pieces.preprocess(build.hex(), compiled)
+    parts["meta.json"] = pieces.meta_json(build.hex(), meta, targets, sizes, release_version, security_epoch)
+    progress("writing")
+    write_bundle(out, parts, build_id=build, release_version=release_version, security_epoch=security_epoch)
+    bundle = Bundle.open(out)
+    return CompileReport(
+        path=str(out),
+        build_id=build.hex(),
+        digest=bundle.digest,
+        size=bundle.size,
+        release_version=release_version,
+        security_epoch=security_epoch,
+        programs=tuple(reports),
+    )
+
+
+def compile_program(
+    model: bytes, target: str, profiles: Sequence[tuple[int, int]]
+) -> tuple[bytes, ProgramReport]:
+    """One model for one target: program bytes and report."""
+    _check_targets([target])
+    entry = _read("model", model, profiles)
+    sizes = [profile.name for profile in entry.profiles]
+    build = _build_id(model, None, None, [target], sizes, {}, "", 0)
+    compiled = build_program(entry.profiles, load_spec(target), build)
+    return compiled.data, report_program("model", entry.source, compiled)
+
+
+def _read(name: str, data: bytes, sizes: Sequence[tuple[int, int]]) -> _Model:
+    try:
+        source = ConstantFolding().run(read_source(data)).graph
+        return _Model(name, data, source, fuse_profiles(source, _profile_sizes(source, sizes)))
+    except CompileError as error:
+        if name != "model":
+            raise type(error)(f"{name} net: {error.node}", error.reason, error.remedy) from error
+        raise
+
+
+def _profile_sizes(source: SourceGraph, sizes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    if not sizes:
+        height, width = source.input_shape[2:]
+        if height is None or width is None:
+            reason = f"height or width of {list(source.input_shape)} is dynamic and no profile is given"
+            raise BadProfile(source.input, reason, "give a profile, for example 360x640")
+        sizes = [(height, width)]
+    if len(sizes) > LIMITS.profiles or len(set(sizes)) != len(sizes):
+        reason = f"{len(sizes)} profiles, {len(set(sizes))} different"
+        raise BadProfile(source.input, reason, f"give up to {LIMITS.profiles} different profiles")
+    for height, width in sizes:
+        if not (1 <= height <= LIMITS.extent and 1 <= width <= LIMITS.extent):
+            reason = f"profile {height}x{width}"
+            raise BadProfile(source.input, reason, f"use extents of 1 to {LIMITS.extent}")
+    return list(sizes)
+
+
+def _check_targets(targets: Sequence[str]) -> None:
+    if not 1 <= len(targets) <= LIMITS.targets or len(set(targets)) != len(targets):
+        raise CompileError("targets", f"{list(targets)}", f"give 1 to {LIMITS.targets} different targets")
+    for target in targets:
+        try:
+            load_spec(target)
+        except UnknownTarget as error:
+            raise CompileError("targets", str(error), "give one of these") from error
+
+
+def _target_pieces(
+    build: str, target: str, programs: Mapping[str, CompiledProgram], reports: Mapping[str, ProgramReport]
+) -> dict[str, bytes]:
+    return {
+        **{f"{target}/{name}.npu": program.data for name, program in programs.items()},
+        f"{target}/memory_map.json": pieces.memory_map(build, target, programs),
+        f"{target}/kernel_metadata.json": pieces.kernel_metadata(build, target, programs, reports),
+        f"{target}/profile_baseline.csv": pieces.profile_baseline(target, programs),
+    }
+
+
+def _build_id(
+    model: bytes,
+    quality: bytes | None,
+    observer: bytes | None,
+    targets: Sequence[str],
+    sizes: Sequence[str],
+    meta: Mapping[str, object],
+    release_version: str,
+    security_epoch: int,
+) -> bytes:
+    digest = hashlib.sha256()
+    facts = [COMPILER_VERSION, list(targets), list(sizes), dict(meta), release_version, security_epoch]
+    for part in (model, quality, observer, json.dumps(facts, sort_keys=True, default=str).encode()):
+        digest.update(hashlib.sha256(part).digest() if part is not None else b"-")
+    return digest.digest()[:16]

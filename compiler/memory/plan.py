@@ -1,0 +1,170 @@
+"""The memory plan of one profile: where every buffer lives, and why something had to leave SRAM.
+
+Two ways to hold the constants are tried, resident (loaded once) and streamed (a DMA before each kernel,
+prefetched one kernel ahead); the plan with less DDR traffic wins, resident on a tie. When activations do not
+fit, buffers move to DDR one by one, those with the least traffic for each freed byte first. Input and outputs
+always live in DDR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compiler.constants import Constants
+from compiler.errors import DoesNotFit
+from compiler.memory.buffers import Buffer, lower_bound, value_buffers
+from compiler.memory.greedy import Placement, place
+from compiler.schedule import Schedule
+from contracts.npu import NpuSpec, Space
+
+CONSTANTS = "<constants>"
+QUANT = "<quant>"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Space and offset of a buffer."""
+
+    space: Space
+    offset: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """``homes`` by buffer name, ``value_homes`` by value; ``weights_resident``: constants stay in SRAM."""
+
+    buffers: tuple[Buffer, ...]
+    homes: Mapping[str, Home]
+    value_homes: Mapping[str, Home]
+    weights_resident: bool
+    peak: int
+    bound: int
+    method: str
+    ddr_extent: int
+    traffic: int
+    reasons: tuple[str, ...]
+
+    @property
+    def gap(self) -> float:
+        """How far the peak lies above the lower bound, as a share of the bound."""
+        return self.peak / self.bound - 1 if self.bound else 0.0
+
+
+def plan_memory(schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec) -> MemoryPlan:
+    """Plan one profile; raises DoesNotFit."""
+    resident = _plan(schedule, constants, quant_bytes, spec, resident=True)
+    if resident is not None and not resident.reasons:
+        return resident
+    streamed = _plan(schedule, constants, quant_bytes, spec, resident=False)
+    plans = [plan for plan in (resident, streamed) if plan is not None]
+    if not plans:
+        largest = max(size for _, size in constants.kernels.values())
+        reason = (
+            f"weights of one kernel ({largest} bytes) and the scales exceed {spec.sram_bytes} bytes of SRAM"
+        )
+        raise DoesNotFit("model", reason, "use fewer channels or a larger target")
+    return min(plans, key=lambda plan: (plan.traffic, not plan.weights_resident))
+
+
+def _plan(
+    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, *, resident: bool
+) -> MemoryPlan | None:
+    fixed = _fixed_buffers(schedule, constants, quant_bytes, resident=resident)
+    outside = {schedule.graph.input, *(value for _, value in schedule.graph.outputs)}
+    values = value_buffers(schedule)
+    ddr = [buffer for buffer in values if outside & set(buffer.values)]
+    sram = [buffer for buffer in values if not outside & set(buffer.values)]
+    reasons = (
+        []
+        if resident
+        else [f"constants ({len(constants.data)} bytes) are streamed, they do not stay in SRAM"]
+    )
+    spilled: list[Buffer] = []
+    placement = place([*fixed, *sram], spec.alignment)
+    while placement.peak > spec.sram_bytes:
+        if not sram:
+            return None
+        victim = _victim(schedule, [*fixed, *sram], sram)
+        reasons.append(
+            f"{victim.name} ({victim.size} bytes, steps {victim.first}-{victim.last}) lives in DDR: "
+            f"{placement.peak} bytes would be needed, SRAM has {spec.sram_bytes}"
+        )
+        sram.remove(victim)
+        spilled.append(victim)
+        placement = place([*fixed, *sram], spec.alignment)
+    return _assemble(
+        schedule, constants, spec, fixed, sram, ddr, spilled, placement, reasons, resident=resident
+    )
+
+
+def _fixed_buffers(
+    schedule: Schedule, constants: Constants, quant_bytes: int, *, resident: bool
+) -> list[Buffer]:
+    end = len(schedule.steps) - 1
+    buffers = [Buffer(QUANT, quant_bytes, 0, end)] if quant_bytes else []
+    if resident:
+        return [*buffers, Buffer(CONSTANTS, len(constants.data), 0, end)] if constants.data else buffers
+    first = previous = 0
+    for kernel in schedule.kernels:
+        last = first + len(kernel.steps) - 1
+        size = constants.kernels[kernel.name][1]
+        if size:
+            buffers.append(Buffer(f"<weights of {kernel.name}>", size, previous, last))
+        previous, first = first, last + 1
+    return buffers
+
+
+def _victim(schedule: Schedule, alive: list[Buffer], candidates: list[Buffer]) -> Buffer:
+    """The buffer to move: alive at the fullest step, least accessed, then largest, then first."""
+    steps = {buffer.first for buffer in alive}
+    fullest = max(sorted(steps), key=lambda step: sum(b.size for b in alive if b.first <= step <= b.last))
+    present = [buffer for buffer in candidates if buffer.first <= fullest <= buffer.last] or candidates
+    return min(present, key=lambda b: (_accesses(schedule, b), -b.size, b.first))
+
+
+def _accesses(schedule: Schedule, buffer: Buffer) -> int:
+    names = set(buffer.values)
+    return sum(
+        (step.result in names) + sum(value in names for value in step.reads) for step in schedule.steps
+    )
+
+
+def _assemble(
+    schedule: Schedule,
+    constants: Constants,
+    spec: NpuSpec,
+    fixed: list[Buffer],
+    sram: list[Buffer],
+    ddr: list[Buffer],
+    spilled: list[Buffer],
+    placement: Placement,
+    reasons: list[str],
+    *,
+    resident: bool,
+) -> MemoryPlan:
+    homes = {name: Home(Space.SRAM, offset) for name, offset in placement.offsets.items()}
+    offset = 0
+    for buffer in sorted(ddr, key=lambda b: (schedule.graph.input not in b.values, b.first)):
+        homes[buffer.name] = Home(Space.DDR, offset)
+        offset += -(-buffer.size // spec.alignment) * spec.alignment
+    overflow = place(spilled, spec.alignment)
+    homes.update({name: Home(Space.DDR, offset + at) for name, at in overflow.offsets.items()})
+    extent = offset + overflow.peak
+    if extent > spec.ddr_bytes:
+        reason = f"{extent} bytes of DDR, the target has {spec.ddr_bytes}"
+        raise DoesNotFit("model", reason, "use a smaller profile")
+    buffers = (*fixed, *sram, *ddr, *spilled)
+    traffic = sum(buffer.size * _accesses(schedule, buffer) for buffer in (*ddr, *spilled))
+    return MemoryPlan(
+        buffers=buffers,
+        homes=homes,
+        value_homes={value: homes[buffer.name] for buffer in buffers for value in buffer.values},
+        weights_resident=resident,
+        peak=placement.peak,
+        bound=lower_bound([*fixed, *sram]),
+        method=placement.method,
+        ddr_extent=extent,
+        traffic=traffic if resident else traffic + len(constants.data),
+        reasons=tuple(reasons),
+    )

@@ -1,0 +1,116 @@
+"""What a compilation says about itself: values for callers, JSON for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from compiler.importer import SourceGraph
+from compiler.passes.base import Unfused
+from compiler.program_builder import CompiledProfile, CompiledProgram
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """One input size on one target. Latency is milliseconds by array model, launches included."""
+
+    name: str
+    latency_ms: Mapping[str, float]
+    macs: int
+    ddr_bytes: int
+    ddr_intermediate_bytes: int
+    sram_peak: int
+    sram_bound: int
+    naive_sram: int
+    planner: str
+    weights_resident: bool
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProgramReport:
+    """One program on one target. Peaks and traffic are the maximum over profiles."""
+
+    program: str
+    target: str
+    kernels: int
+    operators_before: int
+    launches: int
+    size: int
+    sram_peak: int
+    naive_sram: int
+    ddr_bytes: int
+    latency_ms: Mapping[str, Mapping[str, float]]
+    unfused: tuple[Unfused, ...]
+    changes: tuple[str, ...]
+    profiles: tuple[ProfileReport, ...]
+
+
+@dataclass(frozen=True)
+class CompileReport:
+    """A whole bundle."""
+
+    path: str
+    build_id: str
+    digest: str
+    size: int
+    release_version: str
+    security_epoch: int
+    programs: tuple[ProgramReport, ...]
+
+    def program(self, target: str, name: str = "model") -> ProgramReport:
+        """The report of one program; raises KeyError."""
+        for report in self.programs:
+            if (report.target, report.program) == (target, name):
+                return report
+        raise KeyError(f"no program {name!r} for {target!r}")
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return asdict(self)
+
+
+def report_program(name: str, source: SourceGraph, compiled: CompiledProgram) -> ProgramReport:
+    """The facts of one compiled program."""
+    profiles = tuple(_report_profile(profile) for profile in compiled.profiles)
+    return ProgramReport(
+        program=name,
+        target=compiled.target,
+        kernels=len(compiled.names) - 1,
+        operators_before=_operator_count(source),
+        launches=max(profile.ideal.launches for profile in compiled.profiles),
+        size=len(compiled.data),
+        sram_peak=max(profile.sram_peak for profile in profiles),
+        naive_sram=max(profile.naive_sram for profile in profiles),
+        ddr_bytes=max(profile.ddr_bytes for profile in profiles),
+        latency_ms={profile.name: profile.latency_ms for profile in profiles},
+        unfused=compiled.fused.unfused,
+        changes=compiled.fused.changes,
+        profiles=profiles,
+    )
+
+
+def _operator_count(source: SourceGraph) -> int:
+    """Operators that compute or move; quantisation nodes are not counted."""
+    return sum(node.operator not in ("QuantizeLinear", "DequantizeLinear") for node in source.nodes)
+
+
+def _report_profile(profile: CompiledProfile) -> ProfileReport:
+    plan, graph = profile.plan, profile.schedule.graph
+    outside = {graph.input, *(value for _, value in graph.outputs)}
+    inside = [b for b in plan.buffers if b.values and not outside & set(b.values)]
+    spilled = {b.name for b in inside if plan.homes[b.name].space.name == "DDR"}
+    intermediate = sum(b.size for b in inside if b.name in spilled)
+    return ProfileReport(
+        name=profile.name,
+        latency_ms={frame.array_model: round(frame.milliseconds, 6) for frame in profile.estimates},
+        macs=profile.ideal.macs,
+        ddr_bytes=profile.ideal.ddr_bytes,
+        ddr_intermediate_bytes=intermediate,
+        sram_peak=plan.peak,
+        sram_bound=plan.bound,
+        naive_sram=profile.naive_sram,
+        planner=plan.method,
+        weights_resident=plan.weights_resident,
+        reasons=plan.reasons,
+    )
