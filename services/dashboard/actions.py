@@ -1,0 +1,160 @@
+"""Buttons that change something: each leads to a page that says what will happen, asks why, and then does it once.
+
+The page carries the version that the operator saw; when the rollout moved on in between, nothing is done (412 from
+the service becomes "look again"). Everything works without script: GET page, POST form, redirect.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Form
+from starlette.responses import RedirectResponse, Response
+
+from contracts.wire import KillSwitch, OperatorAction, Rollout, RolloutState
+from services.dashboard.guard import Operator, OwnForm
+from services.dashboard.pages import HEADERS, page
+from services.dashboard.platform import Missing, Platform
+from services.dashboard.sessions import Session
+from services.kit.settings import settings
+
+router = APIRouter()
+
+Reason = Annotated[str, Form(max_length=400)]
+NOT_PLAIN = re.compile(r"[^A-Za-z0-9._:-]")
+
+
+@dataclass(frozen=True)
+class Action:
+    """One verb, the same in the page, the API and the audit trail."""
+
+    verb: str
+    label: str
+    effect: str
+    allowed: tuple[RolloutState, ...]
+    danger: bool = False
+
+
+ACTIVE = (RolloutState.RUNNING, RolloutState.PAUSED)
+ACTIONS = {
+    action.verb: action
+    for action in (
+        Action("pause", "Pause", "Devices that have the new bundle keep it; no further device gets it.", (RolloutState.RUNNING,)),
+        Action("resume", "Resume", "The rollout goes on from the stage where it stopped.", (RolloutState.PAUSED,)),
+        Action("rollback", "Roll back", "Every device returns to the bundle that it ran before. This ends the rollout.", ACTIVE, True),
+    )
+}
+
+
+def segment(text: str) -> str:
+    """One safe path segment."""
+    return NOT_PLAIN.sub("", text)[:64] or "-"
+
+
+@router.get("/console/rollouts/{rollout_id}/{verb}")
+async def confirm_action(operator: Operator, rollout_id: str, verb: str) -> Response:
+    """What will happen, and why."""
+    action = ACTIONS.get(verb)
+    if action is None:
+        return _unknown(operator, verb)
+    found = await _rollout(operator, rollout_id)
+    if isinstance(found, Missing):
+        return _failed(operator, action.label, found, "/")
+    return _confirm(operator, action, found, "", "")
+
+
+@router.post("/console/rollouts/{rollout_id}/{verb}")
+async def do_action(
+    operator: OwnForm,
+    rollout_id: str,
+    verb: str,
+    version: Annotated[int, Form()],
+    reason: Reason = "",
+) -> Response:
+    """Do it once, if the rollout still is as the operator saw it."""
+    action = ACTIONS.get(verb)
+    if action is None:
+        return _unknown(operator, verb)
+    address = f"/console/rollouts/{segment(rollout_id)}"
+    if len(reason.strip()) < 3:
+        found = await _rollout(operator, rollout_id)
+        if isinstance(found, Missing):
+            return _failed(operator, action.label, found, "/")
+        return _confirm(operator, action, found, reason, "Say why, in at least three letters: it goes into the audit trail.")
+    async with Platform(settings().base_url, operator.token) as platform:
+        failed = await platform.post(
+            f"/releases/v1/rollouts/{segment(rollout_id)}/{verb}",
+            OperatorAction(reason=reason.strip()),
+            {"If-Match": f'"{version}"'},
+        )
+    if failed is not None:
+        return _failed(operator, action.label, failed, address)
+    return RedirectResponse(address, status_code=303, headers=HEADERS)
+
+
+@router.get("/console/kill-switch")
+async def confirm_kill(operator: Operator) -> Response:
+    """Stop every NPU program on every device, or allow them again."""
+    return page("kill.html", session=operator, problem="", reason="")
+
+
+@router.post("/console/kill-switch")
+async def do_kill(operator: OwnForm, killed: Annotated[bool, Form()], reason: Reason = "", word: Annotated[str, Form(max_length=20)] = "") -> Response:
+    """Do it once. To stop, the word must be typed: one slip of a finger is not enough."""
+    if len(reason.strip()) < 3:
+        return page("kill.html", status=422, session=operator, problem="Say why, in at least three letters.", reason=reason)
+    if killed and word.strip().lower() != "stop":
+        return page("kill.html", status=422, session=operator, problem="Type the word stop to confirm.", reason=reason)
+    async with Platform(settings().base_url, operator.token) as platform:
+        failed = await platform.post("/releases/v1/kill-switch", KillSwitch(killed=killed, reason=reason.strip()))
+    if failed is not None:
+        return _failed(operator, "Kill switch", failed, "/console/kill-switch")
+    done = "Every device stops the NPU program at its next contact." if killed else "Devices may run the NPU program again."
+    return page("message.html", session=operator, title="Done", lead=done, remedy="Devices hear of it within 30 seconds.", back="/")
+
+
+async def _rollout(operator: Session, rollout_id: str) -> Rollout | Missing:
+    async with Platform(settings().base_url, operator.token) as platform:
+        found = await platform.get(Rollout, f"/releases/v1/rollouts/{segment(rollout_id)}")
+    return found if isinstance(found, Missing) else found.value
+
+
+def _confirm(operator: Session, action: Action, rollout: Rollout, reason: str, problem: str) -> Response:
+    stage = rollout.stages[min(rollout.stage, len(rollout.stages) - 1)] if rollout.stages else None
+    status = 422 if problem else 200
+    return page(
+        "confirm.html",
+        status=status,
+        session=operator,
+        action=action,
+        rollout=rollout,
+        stage=stage,
+        possible=rollout.state in action.allowed,
+        reason=reason,
+        problem=problem,
+    )
+
+
+def _failed(operator: Session, title: str, missing: Missing, back: str) -> Response:
+    moved = missing.status in (409, 412)
+    return page(
+        "message.html",
+        status=missing.status or 503,
+        session=operator,
+        title=f"{title}: nothing was done",
+        lead="The rollout moved on since you looked." if missing.status == 412 else f"The service {missing.reason}",
+        remedy="Look at it again and decide anew." if moved else "Try again when the cause is gone.",
+        back=back,
+    )
+
+
+def _unknown(operator: Session, verb: str) -> Response:
+    return page(
+        "message.html",
+        status=404,
+        session=operator,
+        title="There is no such action",
+        lead=f"{verb[:40]!r} is none of: {', '.join(ACTIONS)}.",
+        remedy="Use the buttons of the rollout's page.",
+        back="/",
+    )

@@ -1,0 +1,149 @@
+"""The loop as a picture: six stations with one line of live state each.
+
+A station is `good`, `busy` (something moves), `alert` (look here), `idle` or `unknown` (its service did not answer;
+never shown as good).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from contracts.wire import BuildState, CoverageState, DriftState, RolloutState
+from services.dashboard.platform import Missing
+from services.dashboard.snapshot import Snapshot
+
+
+class Standing(StrEnum):
+    """How a station stands; each has its own mark, word and colour."""
+
+    GOOD = "good"
+    BUSY = "busy"
+    ALERT = "alert"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Station:
+    """One step of the loop."""
+
+    title: str
+    verb: str
+    standing: Standing
+    headline: str
+    detail: str
+
+
+def stations(snapshot: Snapshot) -> tuple[Station, ...]:
+    """The six stations in the loop's order."""
+    return (_fleet(snapshot), _drift(snapshot), _examples(snapshot), _build(snapshot), _release(snapshot), _verdict(snapshot))
+
+
+def _guarded(title: str, verb: str) -> Callable[[Callable[[Snapshot], Station | Missing]], Callable[[Snapshot], Station]]:
+    """A station whose source is missing says so."""
+
+    def wrap(make: Callable[[Snapshot], Station | Missing]) -> Callable[[Snapshot], Station]:
+        def station(snapshot: Snapshot) -> Station:
+            made = make(snapshot)
+            if isinstance(made, Missing):
+                return Station(title, verb, Standing.UNKNOWN, "no answer", "the service does not answer")
+            return made
+
+        return station
+
+    return wrap
+
+
+@_guarded("Fleet", "runs")
+def _fleet(snapshot: Snapshot) -> Station | Missing:
+    if isinstance(snapshot.devices, Missing):
+        return snapshot.devices
+    devices = snapshot.devices.value.items
+    more = "" if snapshot.devices.complete else "+"
+    if not devices:
+        return Station("Fleet", "runs", Standing.IDLE, "no device yet", "enrol one")
+    releases = len({device.running_digest for device in devices})
+    versions = "one release" if releases == 1 else f"{releases} releases"
+    return Station("Fleet", "runs", Standing.GOOD, f"{len(devices):,}{more} devices", f"on {versions}")
+
+
+@_guarded("Drift", "notices")
+def _drift(snapshot: Snapshot) -> Station | Missing:
+    if isinstance(snapshot.cohorts, Missing):
+        return snapshot.cohorts
+    cohorts = snapshot.cohorts.value.items
+    severe = [cohort for cohort in cohorts if cohort.latest and cohort.latest.state is DriftState.SEVERE]
+    if not cohorts:
+        return Station("Drift", "notices", Standing.IDLE, "no report yet", "one report a device and day")
+    if severe or any(cohort.alarmed for cohort in cohorts):
+        count = len(severe) or sum(cohort.alarmed for cohort in cohorts)
+        return Station("Drift", "notices", Standing.ALERT, f"{count} of {len(cohorts)} drift", "look at the chart")
+    return Station("Drift", "notices", Standing.GOOD, "nothing drifts", f"{len(cohorts)} cohorts watched")
+
+
+@_guarded("Hard examples", "collects")
+def _examples(snapshot: Snapshot) -> Station | Missing:
+    if isinstance(snapshot.clusters, Missing):
+        return snapshot.clusters
+    clusters = snapshot.clusters.value.items
+    if not clusters:
+        return Station("Hard examples", "collects", Standing.IDLE, "no cluster", "nothing hard was sent")
+    covered = sum(1 for item in clusters if item.coverage and item.coverage.state is CoverageState.COVERED)
+    standing = Standing.GOOD if covered == len(clusters) else Standing.ALERT
+    noun = "cluster" if len(clusters) == 1 else "clusters"
+    return Station("Hard examples", "collects", standing, f"{len(clusters)} {noun}", f"{covered} covered by training")
+
+
+@_guarded("Build", "learns and gates")
+def _build(snapshot: Snapshot) -> Station | Missing:
+    if isinstance(snapshot.builds, Missing):
+        return snapshot.builds
+    builds = snapshot.builds.value.items
+    if not builds:
+        return Station("Build", "learns and gates", Standing.IDLE, "no build yet", "retraining makes one")
+    newest = builds[0]
+    standing = {
+        BuildState.PASSED: Standing.GOOD,
+        BuildState.BLOCKED: Standing.ALERT,
+        BuildState.REFUSED: Standing.ALERT,
+        BuildState.FAILED: Standing.ALERT,
+    }.get(newest.state, Standing.BUSY)
+    return Station("Build", "learns and gates", standing, newest.state.value, newest.release_version)
+
+
+@_guarded("Release", "ships in stages")
+def _release(snapshot: Snapshot) -> Station | Missing:
+    if isinstance(snapshot.rollouts, Missing):
+        return snapshot.rollouts
+    rollouts = snapshot.rollouts.value.items
+    if not rollouts:
+        return Station("Release", "ships in stages", Standing.IDLE, "no rollout yet", "a passed build starts one")
+    newest = next((item for item in rollouts if item.state in (RolloutState.RUNNING, RolloutState.PAUSED)), rollouts[0])
+    stage = newest.stages[min(newest.stage, len(newest.stages) - 1)] if newest.stages else None
+    exposure = f"{stage.basis_points / 100:g} %" if stage else ""
+    if newest.state is RolloutState.RUNNING:
+        return Station("Release", "ships in stages", Standing.BUSY, f"running at {exposure}", newest.release_version)
+    if newest.state is RolloutState.PAUSED:
+        return Station("Release", "ships in stages", Standing.ALERT, f"paused at {exposure}", newest.release_version)
+    good = newest.state is RolloutState.COMPLETED
+    words = newest.state.value.replace("_", " ")
+    return Station("Release", "ships in stages", Standing.GOOD if good else Standing.ALERT, words, newest.release_version)
+
+
+@_guarded("Verdict", "decides by itself")
+def _verdict(snapshot: Snapshot) -> Station | Missing:
+    if isinstance(snapshot.rollouts, Missing):
+        return snapshot.rollouts
+    rollouts = snapshot.rollouts.value.items
+    if not rollouts:
+        return Station("Verdict", "decides by itself", Standing.IDLE, "nothing to decide", "")
+    people = sum(rollout.human_actions for rollout in rollouts)
+    by_hand = "no person needed" if people == 0 else f"{people} actions by people"
+    newest = rollouts[0]
+    words = newest.verdict.replace("_", " ") or "not yet"
+    standing = Standing.BUSY if newest.finished is None else Standing.GOOD
+    if newest.state in (RolloutState.ROLLED_BACK, RolloutState.KILLED, RolloutState.PAUSED):
+        standing = Standing.ALERT
+    return Station("Verdict", "decides by itself", standing, words, by_hand)

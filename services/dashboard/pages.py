@@ -1,0 +1,92 @@
+"""Rendering: one Jinja environment that escapes everything, and the headers that every page carries.
+
+The Content-Security-Policy names no unsafe-* source: no inline script, no inline style, nothing from another host.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+from starlette.responses import HTMLResponse
+
+from services.dashboard import charts
+from services.dashboard.assets import url_of
+from services.dashboard.limits import LIMITS
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+MARKS = {
+    "good": "✓",
+    "busy": "◐",
+    "alert": "▲",
+    "idle": "○",
+    "unknown": "?",
+}
+STANDINGS = {
+    **dict.fromkeys(("passed", "completed", "confirmed", "covered", "stable", "retrain", "pass", "ok", "advance"), "good"),
+    **dict.fromkeys(("queued", "compiling", "gating", "running", "pending", "trial", "continue", "partial"), "busy"),
+    **dict.fromkeys(
+        ("blocked", "refused", "failed", "paused", "rolled_back", "killed", "severe", "warn", "uncovered", "fail"),
+        "alert",
+    ),
+    **dict.fromkeys(("draft", "reference", "insufficient_data", "cool_down", "budget"), "idle"),
+}
+
+
+def page(template: str, *, status: int = 200, **context: Any) -> HTMLResponse:  # Any: whatever the template shows
+    """A page or a fragment."""
+    text = environment().get_template(template).render(**context)
+    return HTMLResponse(text, status_code=status, headers=HEADERS)
+
+
+@lru_cache(maxsize=1)
+def environment() -> jinja2.Environment:
+    """The templates of this package. Undefined names are errors, everything is escaped."""
+    made = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_source),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        instant=charts.instant_text, iso=charts.instant_iso, day=charts.day_text, words=_words, standing=standing
+    )
+    made.globals.update(
+        static=url_of, marks=MARKS, refresh_s=LIMITS.refresh_s, interval_bar=charts.interval_bar
+    )
+    return made
+
+
+def standing(word: object) -> str:
+    """Class of a state's word: good, busy, alert, idle; unknown for what we do not know."""
+    return STANDINGS.get(str(getattr(word, "value", word)), "unknown")
+
+
+def _words(value: object) -> str:
+    return str(getattr(value, "value", value)).replace("_", " ")
+
+
+def _source(name: str) -> str | None:
+    file = resources.files("services.dashboard") / "templates" / name
+    return file.read_text(encoding="utf-8") if file.is_file() else None

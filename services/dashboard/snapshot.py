@@ -1,0 +1,60 @@
+"""Everything that the page shows, asked for at the same time and kept side by side with what did not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from contracts.wire import BuildList, ClusterList, CohortList, DeviceList, DriftAlarmList, RolloutList
+from contracts.wire.base import Answer
+from contracts.wire.drift import CohortDay
+from services.dashboard.limits import LIMITS
+from services.dashboard.platform import Loaded, Missing, Platform
+
+
+class CohortDays(Answer):
+    """A page of the drift series."""
+
+    items: tuple[CohortDay, ...]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One look at the platform; each part is there or says why not."""
+
+    devices: Loaded[DeviceList] | Missing
+    rollouts: Loaded[RolloutList] | Missing
+    cohorts: Loaded[CohortList] | Missing
+    alarms: Loaded[DriftAlarmList] | Missing
+    clusters: Loaded[ClusterList] | Missing
+    builds: Loaded[BuildList] | Missing
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """The parts that did not answer."""
+        parts = (self.devices, self.rollouts, self.cohorts, self.alarms, self.clusters, self.builds)
+        return tuple(part for part in parts if isinstance(part, Missing))
+
+
+async def take(platform: Platform) -> Snapshot:
+    """Ask all services at once."""
+    devices, rollouts, cohorts, alarms, clusters, builds = await asyncio.gather(
+        platform.pages(DeviceList, "/releases/v1/devices", LIMITS.device_pages, limit=200),
+        platform.get(RolloutList, "/releases/v1/rollouts", limit=LIMITS.list_rows),
+        platform.get(CohortList, "/drift/v1/cohorts", limit=200),
+        platform.get(DriftAlarmList, "/drift/v1/alarms", limit=LIMITS.list_rows),
+        platform.get(ClusterList, "/curation/v1/clusters", limit=LIMITS.list_rows),
+        platform.get(BuildList, "/builds/v1/builds", limit=LIMITS.list_rows),
+    )
+    return Snapshot(devices, rollouts, cohorts, alarms, clusters, builds)
+
+
+async def series(platform: Platform) -> Loaded[CohortDays] | Missing:
+    """Drift of every cohort over the last days."""
+    newest = await platform.get(CohortList, "/drift/v1/cohorts", limit=200)
+    if isinstance(newest, Missing):
+        return newest
+    last = max((cohort.latest.day for cohort in newest.value.items if cohort.latest), default=0)
+    first = max(0, last - LIMITS.chart_days)
+    return await platform.pages(CohortDays, "/drift/v1/series", LIMITS.device_pages, limit=200, from_day=first)

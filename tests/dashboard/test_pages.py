@@ -1,0 +1,132 @@
+"""What the page shows, and to whom."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+
+from services.dashboard.api import FRAGMENTS
+from tests.dashboard.twin import EVIL, Twin
+
+PAGES = ("/", "/console/rollouts/r-2", "/console/builds/b-2", "/console/rollouts/r-2/pause", "/console/kill-switch")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_without_session_leads_to_the_login_and_back(visitor: httpx.Client, path: str) -> None:
+    answer = visitor.get(path)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"/login?next={path}"
+
+
+def test_a_fragment_without_session_is_401(visitor: httpx.Client) -> None:
+    assert visitor.get("/fragments/fleet").status_code == 401
+
+
+def test_a_wrong_token_is_told_so_and_opens_nothing(visitor: httpx.Client) -> None:
+    answer = visitor.post("/login", data={"token": "el_0_wrong"})
+    assert answer.status_code == 401
+    assert "unknown, expired or revoked" in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_login_returns_to_a_page_of_this_site_only(visitor: httpx.Client) -> None:
+    for foreign in ("https://evil.example/", "//evil.example", "/\\evil.example"):
+        assert "evil" not in visitor.get("/login", params={"next": foreign}).text
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/login"])
+def test_every_page_forbids_inline_and_foreign_content(operator: httpx.Client, path: str) -> None:
+    answer = operator.get(path)
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert not re.search(r"<script(?![^>]*src=)|\sstyle=|\son[a-z]+=|<style", answer.text)
+    assert not re.search(r"(src|href|action)=\"(https?:)?//", answer.text)
+
+
+def test_the_overview_shows_every_part_of_the_loop(operator: httpx.Client) -> None:
+    text = operator.get("/").text
+    for words in ("240 devices", "2 of 5 drift", "1 covered by training", "running at 25 %", "no person needed"):
+        assert words in text
+    for words in ("2026.11.3", "47 of 60 confirmed, 1 failed", "6.4 sigma", "production", "0.91 MB"):
+        assert words in text
+
+
+@pytest.mark.parametrize("name", FRAGMENTS)
+def test_every_panel_can_be_asked_for_alone(operator: httpx.Client, name: str) -> None:
+    answer = operator.get(f"/fragments/{name}")
+    assert answer.status_code == 200
+    assert "<html" not in answer.text
+
+
+def test_an_unknown_panel_is_404(operator: httpx.Client) -> None:
+    assert operator.get("/fragments/secrets").status_code == 404
+
+
+def test_what_services_say_is_escaped(operator: httpx.Client) -> None:
+    for path in ("/", "/console/builds/b-2"):
+        assert EVIL not in operator.get(path).text
+    assert "&lt;script&gt;alert(1)" in operator.get("/console/builds/b-2").text
+
+
+def test_a_failed_check_names_value_limit_and_cause(operator: httpx.Client) -> None:
+    text = operator.get("/console/builds/b-2").text
+    for words in ("quantisation.drop@npu-4t/360x640/normal", "9.31", "0.15", "calibration"):
+        assert words in text
+
+
+def test_one_service_that_is_down_costs_its_own_panel_only(operator: httpx.Client, twin: Twin) -> None:
+    twin.down.add("/drift")
+    answer = operator.get("/")
+    assert answer.status_code == 200
+    assert "the database does not answer" in answer.text
+    assert "1 of 6 sources" not in answer.text
+    assert "2 of 6 sources do not answer" in answer.text
+    assert "240 devices" in answer.text
+
+
+def test_a_source_that_is_down_never_counts_as_good(operator: httpx.Client, twin: Twin) -> None:
+    twin.down.add("/releases")
+    loop = operator.get("/fragments/loop").text
+    assert loop.count('class="station unknown"') == 6  # fleet, release and verdict, in two pictures
+    assert "station good" not in loop.split("Fleet</text>")[0]
+
+
+def test_a_platform_without_anything_says_what_to_do_next(operator: httpx.Client, twin: Twin) -> None:
+    empty = Twin()
+    for name in ("rollouts", "devices", "days", "alarms", "clusters", "builds"):
+        setattr(twin, name, getattr(empty, name))
+    text = operator.get("/").text
+    for words in ("No device yet", "No rollout yet", "No build yet", "No alarm", "No cluster"):
+        assert words in text
+
+
+def test_a_rollout_that_does_not_exist_is_404_in_words(operator: httpx.Client) -> None:
+    answer = operator.get("/console/rollouts/r-99")
+    assert answer.status_code == 404
+    assert "rollout r-99 is unknown" in answer.text
+
+
+def test_the_chart_is_data_without_code(operator: httpx.Client) -> None:
+    figure = operator.get("/fragments/drift-figure").json()
+    assert len(figure["data"]) == 5
+    assert figure["data"][0]["name"] == "npu-4t/indoor-night"
+    assert figure["limit"] == 3.5
+
+
+def test_static_files_are_kept_for_a_year_under_their_hash_and_packed(operator: httpx.Client) -> None:
+    addresses = re.findall(r'(?:src|href)="(/static/[^"]+)"', operator.get("/").text)
+    assert any("plotly.min.js" in address for address in addresses)
+    for address in set(addresses):
+        answer = operator.get(address)
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+        assert answer.headers["content-encoding"] == "gzip"
+
+
+def test_a_file_that_is_not_on_the_list_is_404(operator: httpx.Client) -> None:
+    assert operator.get("/static/x/..%2Fapi.py").status_code == 404
+    assert operator.get("/static/x/api.py").status_code == 404
