@@ -37,10 +37,30 @@ def drift_chart(story: Story, threshold: float) -> str:
         points = sorted((p for p in story.drift if p.cohort == cohort and p.z is not None), key=lambda p: p.day)
         if points:
             colour = _CHANGED if points[-1].changed else _HEALTHY
-            axes.plot([p.day - first for p in points], [min(p.z or 0.0, 40.0) for p in points], "o-", color=colour, lw=1.4, ms=3.5)
-            axes.annotate(cohort, (points[-1].day - first, min(points[-1].z or 0.0, 40.0)), xytext=(5, 0), textcoords="offset points", fontsize=7, color=colour)
+            axes.plot(
+                [p.day - first for p in points],
+                [min(p.z or 0.0, 40.0) for p in points],
+                "o-",
+                color=colour,
+                lw=1.4,
+                ms=3.5,
+            )
+            axes.annotate(
+                cohort,
+                (points[-1].day - first, min(points[-1].z or 0.0, 40.0)),
+                xytext=(5, 0),
+                textcoords="offset points",
+                fontsize=7,
+                color=colour,
+            )
     axes.axhline(threshold, color=_INK, lw=0.8, ls="--")
-    axes.annotate(f"alarm above {threshold:g} sigma", (0, threshold), xytext=(2, 3), textcoords="offset points", fontsize=7)
+    axes.annotate(
+        f"alarm above {threshold:g} sigma",
+        (0, threshold),
+        xytext=(2, 3),
+        textcoords="offset points",
+        fontsize=7,
+    )
     axes.set_xlabel("simulated day")
     axes.set_ylabel("sigma-equivalent (cut at 40)")
     axes.margins(x=0.12)
@@ -84,7 +104,13 @@ def time_chart(story: Story) -> str:
     figure, axes = _new(7.2, 0.6 + 0.26 * max(1, len(story.steps)))
     for row, step in enumerate(reversed(story.steps)):
         axes.barh(row, max(step.seconds, 0.5), left=step.began_s, color=_HEALTHY, height=0.6)
-        axes.annotate(f"{step.seconds:.0f} s", (step.began_s + step.seconds, row), xytext=(3, -3), textcoords="offset points", fontsize=7)
+        axes.annotate(
+            f"{step.seconds:.0f} s",
+            (step.began_s + step.seconds, row),
+            xytext=(3, -3),
+            textcoords="offset points",
+            fontsize=7,
+        )
     axes.set_yticks(range(len(story.steps)), [step.name for step in reversed(story.steps)], fontsize=8)
     axes.set_xlabel("real seconds since the start")
     return _svg(figure)

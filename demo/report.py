@@ -38,7 +38,9 @@ def write_report(folder: Path, story: Story) -> Path:
 
 def _page(story: Story) -> str:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
     )
     return environment.get_template("report.html").render(
         story=story,
@@ -51,7 +53,10 @@ def _page(story: Story) -> str:
             "time": time_chart(story),
         },
         pictures=[
-            {"title": picture.title, "images": [{"label": label, "source": _data_url(image)} for label, image in picture.images]}
+            {
+                "title": picture.title,
+                "images": [{"label": label, "source": _data_url(image)} for label, image in picture.images],
+            }
             for picture in story.pictures
         ],
     )

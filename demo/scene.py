@@ -72,12 +72,23 @@ def degradations(condition: str, variants: int, seed: int) -> list[Degradation]:
 
 
 def make_scene(
-    folder: Path, corpus: Corpus, *, variants: int, frames: int, seed: int, progress: Callable[[float], None] | None = None
+    folder: Path,
+    corpus: Corpus,
+    *,
+    variants: int,
+    frames: int,
+    seed: int,
+    progress: Callable[[float], None] | None = None,
 ) -> Scene:
     """Record every held-out clip under every variant of both conditions."""
     folder.mkdir(parents=True, exist_ok=True)
     clips = [(clip, _view(clip, frames)) for clip in corpus.of(Split.HELD_OUT) if clip.frames >= 16]
-    todo = [(c, v, condition, d) for c, v in clips for condition in (NORMAL, HARD) for d in degradations(condition, variants, seed)]
+    todo = [
+        (c, v, condition, d)
+        for c, v in clips
+        for condition in (NORMAL, HARD)
+        for d in degradations(condition, variants, seed)
+    ]
     recordings: list[Recording] = []
     for index, (clip, view, condition, degradation) in enumerate(todo):
         high = load_view(clip, view)

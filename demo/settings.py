@@ -17,14 +17,14 @@ class DemoSettings:
 
     light_devices: int = 300
     full_devices: int = 6
-    healthy_share: float = 1 / 3
+    full_fps: float = 2.0
     day_s: float = 20.0
     learning_factor: float = 60.0
-    release_day_s: float = 40.0
+    release_day_s: float = 20.0
     healthy_days: int = 3
     frames_per_day: int = 16
     min_report_frames: int = 8
-    min_sessions: int = 1
+    trial_frames: int = 6
     variants: int = 6
     clip_frames: int = 60
     budget_minutes: float = 4.0

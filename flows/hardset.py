@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from flows.data.clips import Frames, shrink
 from flows.data.corpus import Clip
 from flows.data.degrade import Degradation, receive
-from flows.errors import FlowError
 from flows.data.pairs import View, load_view
 from flows.embedder import SegmentEmbedder
+from flows.errors import FlowError
 
 Vectors = NDArray[np.float32]
 Progress = Callable[[str, float], None]
@@ -137,14 +137,21 @@ def build_hard_set(
 
 
 def training_vectors(
-    clips: Iterable[tuple[Clip, View]], degradations: Iterable[Degradation], embedder: SegmentEmbedder, frames: int = 12
+    clips: Iterable[tuple[Clip, View]],
+    degradations: Iterable[Degradation],
+    embedder: SegmentEmbedder,
+    frames: int = 12,
 ) -> list[tuple[str, str, Vectors]]:
     """(video, condition, vectors [k, 32]) of a training set, for the coverage figures of the platform."""
     rows = []
     listed = tuple(degradations)
     for source in _sources(clips, frames):
         rows += [
-            (source.clip.video, _label(condition), embedder.segments(receive(source.low, condition, source.clip.fps)))
+            (
+                source.clip.video,
+                _label(condition),
+                embedder.segments(receive(source.low, condition, source.clip.fps)),
+            )
             for condition in listed
         ]
     return rows

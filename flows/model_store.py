@@ -94,11 +94,17 @@ class ModelStore:
     def _seed_folder(self) -> Path:
         folder = self._folder / "seed"
         if not (folder / "model.json").exists():
-            missing = [f for f in ("v1.onnx", "supernet.npz", "quality.onnx", "observer.npz") if not (self._seeds / f).exists()]
+            missing = [
+                f for f in ("v1.onnx", "supernet.npz", "quality.onnx", "observer.npz") if not (self._seeds / f).exists()
+            ]
             if missing:
                 raise FlowError(f"{self._seeds} lacks {', '.join(missing)}; make the seeds with `edgeloop seed`")
             names = {"v1.onnx": "model.onnx", "v1.npz": "model.npz"}
-            files = {names.get(path.name, path.name): path.read_bytes() for path in self._seeds.iterdir() if path.suffix in (".onnx", ".npz")}
+            files = {
+                names.get(path.name, path.name): path.read_bytes()
+                for path in self._seeds.iterdir()
+                if path.suffix in (".onnx", ".npz")
+            }
             self.add("seed", files, HAND_MADE, ())
         return folder
 

@@ -22,7 +22,6 @@ from contracts.wire import (
     BuildState,
     Cluster,
     ClusterList,
-    Coverage,
     EvaluationSet,
     EvaluationSetList,
     Rollout,
@@ -79,9 +78,14 @@ class Platform:
         listed = self._get("/curation/v1/clusters", ClusterList, params={"limit": 200}).items
         return tuple(self._get(f"/curation/v1/clusters/{cluster.id}", Cluster) for cluster in listed)
 
-    def coverage(self) -> Coverage:
-        """Coverage of all hard segments by the newest training set."""
-        return self._get("/curation/v1/coverage", Coverage)
+    def register_observer(self, observer: bytes) -> None:
+        """Tell drift how embeddings of this observer are read. The same observer changes nothing."""
+        self._send(
+            "POST",
+            "/drift/v1/observers",
+            content=observer,
+            headers={"Content-Type": "application/octet-stream"},
+        )
 
     def start_curation(self) -> None:
         """Ask for a fresh clustering and coverage."""
@@ -98,7 +102,10 @@ class Platform:
     def post_evaluation_set(self, archive: bytes) -> EvaluationSet:
         """Upload an npz of held-out frames. The same bytes give the same set."""
         answer = self._send(
-            "POST", "/builds/v1/evaluation-sets", content=archive, headers={"Content-Type": "application/octet-stream"}
+            "POST",
+            "/builds/v1/evaluation-sets",
+            content=archive,
+            headers={"Content-Type": "application/octet-stream"},
         )
         return EvaluationSet.model_validate(answer.json())
 
@@ -131,7 +138,9 @@ class Platform:
             if build.state in _ENDED:
                 return build
             time.sleep(self.limits.build_poll_s)
-        raise PlatformError(f"build {build_id} did not end within {self.limits.build_wait_s:.0f} s; look at the worker's log")
+        raise PlatformError(
+            f"build {build_id} did not end within {self.limits.build_wait_s:.0f} s; look at the worker's log"
+        )
 
     def production_build(self) -> Build | None:
         """The build that the fleet runs, or None before the first release."""
@@ -153,7 +162,10 @@ class Platform:
     def start_rollout(self, request: RolloutRequest, key: str) -> Rollout:
         """Create a rollout; with `auto_start` it needs nobody."""
         answer = self._send(
-            "POST", "/releases/v1/rollouts", json=request.model_dump(mode="json"), headers={"Idempotency-Key": key}
+            "POST",
+            "/releases/v1/rollouts",
+            json=request.model_dump(mode="json"),
+            headers={"Idempotency-Key": key},
         )
         return Rollout.model_validate(answer.json())
 

@@ -20,7 +20,10 @@ VERSION = "1"
 
 
 def provision(
-    state: Path, platform: Platform, factory: Path, settings: RetrainSettings | None = None,
+    state: Path,
+    platform: Platform,
+    factory: Path,
+    settings: RetrainSettings | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> Build:
     """Build the seed, wait for the gate, mark it as production and write its bundle to `factory`."""
@@ -47,6 +50,7 @@ def provision(
     temporary.write_bytes(platform.bundle(build.id))
     temporary.replace(factory)
     run.progress("training vectors", 0.9)
+    platform.register_observer(run.parent.observer)
     platform.post_training_vectors(TrainingVectorBatch(revision=KEY, vectors=tuple(ship.normal_vectors(run))))
     run.progress("provisioned", 1.0)
     return build

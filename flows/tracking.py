@@ -60,7 +60,9 @@ class Tracker:
         except MlflowException:
             _log.debug("registered model %s is there already", MODEL_NAME)
         run = client.get_run(self._run_id)
-        client.create_model_version(MODEL_NAME, f"{run.info.artifact_uri}/model.onnx", self._run_id, tags={"key": self._key})
+        client.create_model_version(
+            MODEL_NAME, f"{run.info.artifact_uri}/model.onnx", self._run_id, tags={"key": self._key}
+        )
 
     def _try(self, use: Any) -> None:  # Any: a callable that takes MlflowClient
         if not self._uri:
@@ -68,7 +70,11 @@ class Tracker:
         try:
             use(self._connected())
         except Exception as error:  # whatever the tracking server does, the run goes on
-            _log.warning("MLflow at %s cannot be used (%s); the run goes on without it", self._uri, type(error).__name__)
+            _log.warning(
+                "MLflow at %s cannot be used (%s); the run goes on without it",
+                self._uri,
+                type(error).__name__,
+            )
 
     def _connected(self) -> Any:  # Any: MlflowClient
         if self._client is None:

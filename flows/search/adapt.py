@@ -61,7 +61,7 @@ def _filled(supernet: Supernet, inherited: Architecture, affected: tuple[int, ..
     space = supernet.space
     pick = max if largest else min
     stage = Stage(max(1, pick(space.depths)), pick(space.mids), pick(space.kernels))
-    return _replaced(inherited, {index: stage for index in affected})
+    return _replaced(inherited, dict.fromkeys(affected, stage))
 
 
 def _random(

@@ -84,12 +84,23 @@ def search(
         pop_size=chosen.population,
         sampling=IntegerRandomSampling(),
         crossover=SBX(prob=chosen.crossover, eta=3.0, vtype=float, repair=RoundingRepair()),
-        mutation=PM(prob=1.0, prob_var=max(chosen.mutation, 1.0 / genome.length), eta=3.0, vtype=float, repair=RoundingRepair()),
+        mutation=PM(
+            prob=1.0,
+            prob_var=max(chosen.mutation, 1.0 / genome.length),
+            eta=3.0,
+            vtype=float,
+            repair=RoundingRepair(),
+        ),
         eliminate_duplicates=True,
     )
     callback = _Progress(chosen.generations, progress)
     minimize(
-        problem, algorithm, get_termination("n_gen", chosen.generations), seed=chosen.seed, callback=callback, verbose=False
+        problem,
+        algorithm,
+        get_termination("n_gen", chosen.generations),
+        seed=chosen.seed,
+        callback=callback,
+        verbose=False,
     )
     evaluated = tuple(problem.memory.values())
     feasible = [candidate for candidate in evaluated if candidate.latency_ratio <= chosen.limit]
@@ -129,14 +140,23 @@ class _Genome:
         for position, index in enumerate(self.affected):
             picked = genes[3 * position : 3 * position + 3]
             depth, mid, kernel = (choice[int(gene)] for choice, gene in zip(self._choices, picked, strict=True))
-            stages[index] = Stage(depth, mid, kernel) if depth else Stage(0, min(self.space.mids), min(self.space.kernels))
+            stages[index] = (
+                Stage(depth, mid, kernel) if depth else Stage(0, min(self.space.mids), min(self.space.kernels))
+            )
         architecture = Architecture(self.inherited.trunk, tuple(stages))
         return architecture if architecture.depth else replace(architecture, stages=self.inherited.stages)
 
 
 class _Problem(Problem):  # type: ignore[misc]  # pymoo ships no types
     def __init__(self, genome: _Genome, quality: Quality, latency: Latency, limit: float) -> None:
-        super().__init__(n_var=genome.length, n_obj=2, n_ieq_constr=1, xl=np.zeros(genome.length), xu=genome.upper, vtype=int)
+        super().__init__(
+            n_var=genome.length,
+            n_obj=2,
+            n_ieq_constr=1,
+            xl=np.zeros(genome.length),
+            xu=genome.upper,
+            vtype=int,
+        )
         self._genome, self._quality, self._latency, self._limit = genome, quality, latency, limit
         self.memory: dict[Architecture, Candidate] = {}
 

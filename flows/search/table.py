@@ -53,7 +53,9 @@ class OperatorTable:
         total = 0.0
         ends = [r.ends_us for r in self.rows if (r.target, r.profile, r.trunk) == (target, profile, architecture.trunk)]
         if not ends:
-            raise FlowError(f"operator table has no row for trunk {architecture.trunk} on {target} at {profile}; measure it")
+            raise FlowError(
+                f"operator table has no row for trunk {architecture.trunk} on {target} at {profile}; measure it"
+            )
         total += float(np.median(ends))
         for block in architecture.blocks:
             total += self._block_us(target, profile, architecture.trunk, block)
@@ -76,7 +78,13 @@ class OperatorTable:
 
     def _block_us(self, target: str, profile: str, trunk: int, block: Stage) -> float:
         for row in self.rows:
-            if (row.target, row.profile, row.trunk, row.mid, row.kernel) == (target, profile, trunk, block.mid, block.kernel):
+            if (row.target, row.profile, row.trunk, row.mid, row.kernel) == (
+                target,
+                profile,
+                trunk,
+                block.mid,
+                block.kernel,
+            ):
                 return row.block_us
         raise FlowError(f"operator table lacks a {block.mid}-wide k{block.kernel} block on {target} at {profile}")
 

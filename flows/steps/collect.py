@@ -13,7 +13,9 @@ from flows.steps.context import RunContext
 
 def collect(run: RunContext) -> Json:
     """Fetch uncovered clusters with their members' vectors. Raises NothingToDo when all are covered."""
-    clusters = [c for c in run.platform.clusters() if c.coverage is None or c.coverage.state is not CoverageState.COVERED]
+    clusters = [
+        c for c in run.platform.clusters() if c.coverage is None or c.coverage.state is not CoverageState.COVERED
+    ]
     wanted = [c for c in clusters if c.members >= 2]
     if not wanted:
         raise NothingToDo("every hard cluster is covered by the training set; nothing to retrain for")

@@ -39,7 +39,12 @@ class RetrainSettings:
     def from_environment(cls, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES and then by `changes`."""
         found: dict[str, object] = {}
-        for name, kind in (("budget_minutes", float), ("soak_s", float), ("min_devices", int), ("corpus", str)):
+        for name, kind in (
+            ("budget_minutes", float),
+            ("soak_s", float),
+            ("min_devices", int),
+            ("corpus", str),
+        ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
                 found[name] = kind(raw)
@@ -89,7 +94,11 @@ def views_of(clips: tuple[Clip, ...], *, smaller: bool = True) -> list[tuple[Cli
 
 
 def open_context(
-    key: str, state: Path, platform: Platform, settings: RetrainSettings, progress: Callable[[str, float], None] | None = None
+    key: str,
+    state: Path,
+    platform: Platform,
+    settings: RetrainSettings,
+    progress: Callable[[str, float], None] | None = None,
 ) -> RunContext:
     """Open (or continue) the run `key` below the state folder."""
     store = ModelStore(state / "models")

@@ -44,7 +44,11 @@ class EvaluationFrames:
     def psnr(self, model: nn.Module | bytes) -> float:
         """Mean over frames of RGB PSNR on whole frames in dB: the gate's own definition."""
         upscale = as_upscaler(model)
-        return float(np.mean([_frame_psnr(a, b) for pair in self.pairs for a, b in zip(upscale(pair.low), pair.high, strict=True)]))
+        return float(
+            np.mean(
+                [_frame_psnr(a, b) for pair in self.pairs for a, b in zip(upscale(pair.low), pair.high, strict=True)]
+            )
+        )
 
 
 def evaluation_frames(run: RunContext, conditions: dict[str, Degradation], prefix: str) -> list[EvaluationFrames]:

@@ -137,7 +137,9 @@ def load_weights(net: VsrNet, data: bytes) -> None:
 def _budget(run: RunContext, share: float) -> Budget:
     minutes = run.settings.budget_minutes
     if minutes < MINIMUM_MINUTES:
-        raise BudgetError(f"a budget of {minutes:g} minutes trains nothing; give --budget-minutes {MINIMUM_MINUTES:g} or more")
+        raise BudgetError(
+            f"a budget of {minutes:g} minutes trains nothing; give --budget-minutes {MINIMUM_MINUTES:g} or more"
+        )
     seconds = 60.0 * minutes * share
     return Budget(seconds=seconds, wall_seconds=1.25 * seconds)
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from contracts.wire import Build, BuildRequest, BuildState, RolloutRequest, TrainingVector, TrainingVectorBatch
+from contracts.wire import (
+    Build,
+    BuildRequest,
+    BuildState,
+    RolloutRequest,
+    TrainingVector,
+    TrainingVectorBatch,
+)
 from flows.data.degrade import Degradation
 from flows.data.pairs import PairSet
 from flows.embedder import SegmentEmbedder
@@ -68,7 +75,9 @@ def judged(ended: Build) -> Json:
     """The build as JSON, or RefusedError with the gate's reasons."""
     if ended.state is not BuildState.PASSED:
         reasons = "; ".join(ended.verdict.reasons) if ended.verdict else ended.message
-        raise RefusedError(f"build {ended.id} ended {ended.state}: {reasons or 'no reason given'}. {ended.remedy}".strip())
+        raise RefusedError(
+            f"build {ended.id} ended {ended.state}: {reasons or 'no reason given'}. {ended.remedy}".strip()
+        )
     return ended.model_dump(mode="json")
 
 
@@ -83,7 +92,9 @@ def register_training_set(run: RunContext, hard: Json) -> Json:
             TrainingVector(video=clips[stand_in["clip"]].video, condition=label, vector=tuple(map(float, row)))
             for row in stand_in["vectors"]
         ]
-    run.platform.post_training_vectors(TrainingVectorBatch(revision=run.key, parent=run.parent.name, vectors=tuple(vectors)))
+    run.platform.post_training_vectors(
+        TrainingVectorBatch(revision=run.key, parent=run.parent.name, vectors=tuple(vectors))
+    )
     run.platform.start_curation()
     return {"revision": run.key, "vectors": len(vectors)}
 

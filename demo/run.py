@@ -1,0 +1,156 @@
+"""From the first process to the report: one turn of the loop and the second act."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from contracts.clock import CLOCK_FILE_VARIABLE, SECONDS_PER_DAY, SystemClock, day_of, set_pace
+from demo import judge
+from demo.actors import GROUPS, Actors
+from demo.acts import FirstAct, broken_candidate, first_act, misbehaving_candidate
+from demo.driver import DemoError, Stage, gather_fleet, live_through_the_change, record_scene
+from demo.observe import Json, Observer, Sight
+from demo.report import write_report
+from demo.settings import DemoSettings
+from demo.story import DriftPoint, Story
+from demo.view import Board, View
+from edgeloop.figures import Figure
+from embedded.supervisor import Platform as EmbeddedPlatform
+from flows.data.corpus import Clip, Corpus, Split, default_corpus, folder_corpus
+from flows.platform import Platform
+from flows.provision import provision
+
+NEW, OLD = "v2 (retrained)", "v1 (seed)"
+
+
+def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, video: Path | None = None) -> Story:
+    """Run everything below `folder`, write the report there and return the story. Nothing is left running."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    folder = folder.resolve()
+    story = Story(pace=_pace(settings))
+    console.print(story.pace, highlight=False)
+    clock_file = folder / "clock.json"
+    set_pace(clock_file, 1.0, start=SECONDS_PER_DAY * float(day_of(SystemClock().now())))
+    board = Board(pace=story.pace, limit_s=settings.wall_limit_s)
+    actors = Actors()
+    embedded = EmbeddedPlatform(folder / "platform", port, environment=_environment(clock_file, settings))
+    try:
+        with View(console) as view:
+            stage = _open(folder, settings, story, board, view, clock_file, embedded, actors, video)
+            record_scene(stage)
+            gather_fleet(stage)
+            alarmed = live_through_the_change(stage)
+            act = first_act(stage, alarmed)
+            story.figures += _first_figures(stage, act)
+            blocked = broken_candidate(stage, act)
+            rolled_back = misbehaving_candidate(stage, act)
+            with stage.phase("report"):
+                story.figures += judge.act_two_figures(blocked, rolled_back)
+                story.figures += _last_figures(stage, act)
+    except DemoError as error:
+        story.figures.append(Figure("demo.finished", str(error), "", "yes", ok=False))
+        raise
+    finally:
+        actors.stop()
+        embedded.stop()
+        write_report(folder, story)
+    return story
+
+
+def _open(
+    folder: Path, settings: DemoSettings, story: Story, board: Board, view: View, clock_file: Path,
+    embedded: EmbeddedPlatform, actors: Actors, video: Path | None,
+) -> Stage:  # fmt: skip
+    view.show(board, Sight())
+    with story.step("platform"):
+        info = embedded.start()
+    platform = Platform(info.base_url, info.service_token)
+    observer = Observer(info.base_url, info.operator_token, info.prefect_api_url, folder / "fleet.json")
+    corpus = _corpus(video)
+    stage = Stage(folder, settings, corpus, story, board, view, clock_file, embedded, actors, platform, observer)
+    with stage.phase("seed build"):
+        build = provision(embedded.folder.root, platform, stage.factory, progress=stage.tell)
+    board.names[build.digest] = OLD
+    return stage
+
+
+def _first_figures(stage: Stage, act: FirstAct) -> list[Figure]:
+    new = stage.folder / "new.elb"
+    new.write_bytes(stage.platform.bundle(str(act.build["id"])))
+    assert stage.scene is not None
+    stage.tell("measuring quality on held-out recordings", 0.5)
+    quality = judge.measure_quality(stage.scene.recordings, stage.factory, new, act.float_net())
+    stage.story.quality += quality.rows
+    stage.story.pictures += quality.pictures
+    return [*judge.quality_figures(quality), *judge.coverage_figures(act.covered_before, act.covered_after)]
+
+
+def _last_figures(stage: Stage, act: FirstAct) -> list[Figure]:
+    sight, series, devices = stage.observer.look(), stage.observer.series(), stage.observer.devices()
+    changed = {group.cohort for group in GROUPS if group.changes}
+    stage.story.drift += [
+        DriftPoint(row["cohort"], row["day"], row["state"], row.get("z"), row.get("d"), row["cohort"] in changed)
+        for row in series
+    ]
+    on_new = sum(device["running_digest"] == act.digest for device in devices)
+    people = sum(
+        entry["actor"].startswith("operator") and entry["action"] not in SETTING_UP for entry in stage.observer.audit()
+    )
+    people += sum(int(rollout.get("human_actions", 0)) for rollout in sight.rollouts)
+    return [
+        *judge.size_figures(stage.embedded.info.database_url),
+        *judge.drift_figures(series, sight.alarms),
+        *judge.fleet_figures(len(devices), on_new, sight.fleet, _full_status(stage)),
+        *judge.time_figures(stage.story.seconds(), stage.settings.wall_limit_s, people),
+    ]
+
+
+SETTING_UP = frozenset({"enrolment-token.created"})
+"""What `edgeloop up` does at its start with the operator's token, before the loop runs."""
+
+
+def _full_status(stage: Stage) -> list[Json]:
+    found = []
+    for path in sorted(stage.folder.glob("agent-*/status.json")):
+        found.append(json.loads(path.read_text()))
+    return found
+
+
+def _corpus(video: Path | None) -> Corpus:
+    """The default clips; a user's own video takes the place of the held-out ones."""
+    default = default_corpus()
+    if video is None:
+        return default
+    own = folder_corpus_of(video)
+    return Corpus((*default.of(Split.TRAIN), *own))
+
+
+def folder_corpus_of(video: Path) -> tuple[Clip, ...]:
+    """Scenes of one file, all held out."""
+    alone = folder_corpus(video.parent, held_out=[video.stem])
+    return tuple(replace(clip, split=Split.HELD_OUT) for clip in alone.clips if Path(clip.path) == video)
+
+
+def _environment(clock_file: Path, settings: DemoSettings) -> dict[str, str]:
+    return {
+        CLOCK_FILE_VARIABLE: str(clock_file),
+        "EDGELOOP_RETRAIN_BUDGET_MINUTES": str(settings.budget_minutes),
+        "EDGELOOP_RETRAIN_SOAK_S": str(3_600.0 * settings.soak_hours),
+        "EDGELOOP_RETRAIN_MIN_DEVICES": str(settings.min_devices),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def _pace(settings: DemoSettings) -> str:
+    return (
+        f"Time is compressed: a day passes in {settings.day_s:g} s (factor {settings.watching_factor:,.0f}) while the fleet is "
+        f"watched, factor {settings.learning_factor:g} while a model is trained, {settings.release_factor:,.0f} during rollouts. "
+        f"{settings.light_devices} light and {settings.full_devices} full devices."
+    )
