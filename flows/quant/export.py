@@ -57,7 +57,8 @@ def export_vsr(network: QuantVsrNet) -> bytes:
     scales = writer.constant("anchor_scales", np.array([1, 1, SCALE, SCALE], np.float32))
     nearest = writer.node("Resize", [pixels.name, "", scales], "anchor", mode="nearest",
                           coordinate_transformation_mode="asymmetric", nearest_mode="floor")
-    total = writer.node("Add", [shuffled.name, nearest], "sum")
+    enlarged = writer.quantize(nearest, pixels.encoding)
+    total = writer.node("Add", [shuffled.name, enlarged.name], "sum")
     writer.output(writer.quantize(total, encoding(network.output_grid), "y"), [1, 3, "height2", "width2"])
     return writer.finish([1, 3, "height", "width"], {"architecture": network.architecture.to_json()})
 
