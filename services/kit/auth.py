@@ -5,7 +5,7 @@ needed); comparison takes constant time, also for an unknown id. Every route sta
 
     def route(subject: Annotated[Subject, requires("drift:read")]) -> ...
 
-`scope_of(route)` finds it again, and a test fails any route that has none and is not on the public list.
+`services.kit.routes` finds it again, and a test fails any route that has none and is not on the public list.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 from fastapi import Depends, Request
-from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
 from sqlalchemy import func, update
 from sqlalchemy.orm import Session
 
@@ -127,18 +125,6 @@ def requires(scope: str, *, cookie: str | None = None) -> Any:  # Any: as FastAP
     if scope not in SCOPES:
         raise ValueError(f"unknown scope {scope!r}; known: {sorted(SCOPES)}")
     return Depends(ScopeGuard(scope, cookie))
-
-
-def scope_of(route: APIRoute) -> str | None:
-    """The scope a route demands, or None for a public one."""
-    guards = (node.call for node in _walk(route.dependant))
-    return next((guard.scope for guard in guards if isinstance(guard, ScopeGuard)), None)
-
-
-def _walk(node: Dependant) -> Iterator[Dependant]:
-    yield node
-    for child in node.dependencies:
-        yield from _walk(child)
 
 
 def _split(token: str) -> tuple[str, str]:

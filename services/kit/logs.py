@@ -13,6 +13,9 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from services.kit.tracing import current_trace_id
 
+NOISY = ("celery.app.trace", "celery.worker.strategy", "celery.beat", "httpx", "alembic.runtime.migration")
+"""Loggers that write a line for every tick or call; their warnings are kept."""
+
 SECRET_KEYS = ("token", "secret", "password", "authorization", "cookie", "private")
 
 
@@ -47,6 +50,8 @@ def configure_logs(service: str, level: str = "INFO") -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
+    for noisy in NOISY:
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

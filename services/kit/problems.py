@@ -8,7 +8,8 @@
     ├── Conflict          409
     ├── TooLarge          413
     ├── TooManyRequests   429   carries Retry-After
-    └── Unavailable       503   a dependency is down; carries Retry-After
+    ├── Unavailable       503   a dependency is down; carries Retry-After
+    └── DiskFull          507   nothing more can be stored
 
 `detail` says what, where and the remedy. Details of an unexpected exception stay in the log, under the `trace_id`
 that the answer carries. A subclass is declared on its route by `responses=declare(Some, Other)`.
@@ -16,6 +17,7 @@ that the answer carries. A subclass is declared on its route by `responses=decla
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -32,6 +34,7 @@ from services.kit.tracing import current_trace_id
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
+POSTGRES_DISK_FULL = "53100"
 
 log = structlog.get_logger(__name__)
 
@@ -101,6 +104,10 @@ class Unavailable(Problem):
         super().__init__(detail, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
+class DiskFull(Problem):
+    status, slug, title = 507, "disk-full", "The platform's disk is full"
+
+
 def document(problem: Problem) -> dict[str, Any]:  # Any: JSON
     """The problem's JSON document."""
     body: dict[str, Any] = {
@@ -151,6 +158,7 @@ def install_problems(app: FastAPI) -> None:
     app.add_exception_handler(sqlalchemy.exc.TimeoutError, _on_dependency)
     app.add_exception_handler(redis.exceptions.ConnectionError, _on_dependency)
     app.add_exception_handler(redis.exceptions.TimeoutError, _on_dependency)
+    app.add_exception_handler(OSError, _on_system)
     app.add_exception_handler(Exception, _on_unexpected)
 
 
@@ -174,9 +182,22 @@ async def _on_http(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_dependency(request: Request, error: Exception) -> JSONResponse:
+    if getattr(getattr(error, "orig", None), "sqlstate", None) == POSTGRES_DISK_FULL:
+        return response(_disk_full())
     log.warning("dependency_down", path=request.url.path, error=type(error).__name__)
     what = "Redis" if isinstance(error, redis.exceptions.RedisError) else "the database"
     return response(Unavailable(f"{what} does not answer; nothing was changed. Try again in {RETRY_AFTER_S} s."))
+
+
+async def _on_system(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        log.error("disk_full", path=request.url.path, file=error.filename)
+        return response(_disk_full())
+    return await _on_unexpected(request, error)
+
+
+def _disk_full() -> DiskFull:
+    return DiskFull("nothing was stored; free space on the platform's disk, then send again")
 
 
 async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -6,6 +6,7 @@ whoever needs a new version uses a new key (digests are good keys).
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import tempfile
@@ -14,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import obstore
-from obstore.exceptions import NotFoundError
+from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import LocalStore, from_url
 
 from services.kit.settings import settings
@@ -40,8 +41,13 @@ class ObjectStore:
         self._store = LocalStore(self._root) if self._root is not None else from_url(url)
 
     def put(self, key: str, data: bytes) -> None:
-        """Store `data` under `key`, durably."""
-        obstore.put(self._store, _checked(key), data)
+        """Store `data` under `key`, durably. A full disk is an OSError with ENOSPC."""
+        try:
+            obstore.put(self._store, _checked(key), data)
+        except BaseError as error:
+            if "No space left" in str(error):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), key) from error
+            raise
         if self._root is not None:
             _flush(self._root / key)
 
