@@ -42,11 +42,7 @@ def collect_constants(schedule: Schedule, alignment: int) -> Constants:
         for conv in _convolutions(kernel):
             weights = _append(data, conv.weights.tobytes(), alignment)
             bias = _append(data, conv.bias.astype("<i4").tobytes(), alignment)
-            zero = (
-                _append(data, conv.weight_zero_point.tobytes(), alignment)
-                if conv.weight_zero_point.any()
-                else None
-            )
+            zero = _append(data, conv.weight_zero_point.tobytes(), alignment) if conv.weight_zero_point.any() else None
             convolutions[conv.name] = ConvConstants(weights, bias, zero)
         kernels[kernel.name] = (start, len(data) - start)
     return Constants(bytes(data), convolutions, kernels)

@@ -82,9 +82,7 @@ def compile_bundle(
     )
 
 
-def compile_program(
-    model: bytes, target: str, profiles: Sequence[tuple[int, int]]
-) -> tuple[bytes, ProgramReport]:
+def compile_program(model: bytes, target: str, profiles: Sequence[tuple[int, int]]) -> tuple[bytes, ProgramReport]:
     """One model for one target: program bytes and report."""
     _check_targets([target])
     entry = _read("model", model, profiles)

@@ -19,9 +19,7 @@ Image = npt.NDArray[np.uint8]
 def run(graph: Graph, frame: Image) -> dict[str, Image]:
     """Outputs by ONNX name for one uint8 H x W x C frame."""
     if frame.shape != graph.values[graph.input].shape or frame.dtype != np.uint8:
-        raise ValueError(
-            f"frame {frame.shape} {frame.dtype}, expected {graph.values[graph.input].shape} uint8"
-        )
+        raise ValueError(f"frame {frame.shape} {frame.dtype}, expected {graph.values[graph.input].shape} uint8")
     images = {graph.input: frame}
     for operator in graph.operators:
         _execute(graph, operator, images)
@@ -119,9 +117,7 @@ def seen(image: Image, view: View) -> Image:
     if view.layout == Layout.S2D:
         rows, cols, channels = image.shape[0] // block, image.shape[1] // block, image.shape[2]
         tiles = image.reshape(rows, block, cols, block, channels)
-        return np.ascontiguousarray(tiles.transpose(0, 2, 1, 3, 4)).reshape(
-            rows, cols, block * block * channels
-        )
+        return np.ascontiguousarray(tiles.transpose(0, 2, 1, 3, 4)).reshape(rows, cols, block * block * channels)
     if view.layout == Layout.NEAREST:
         return np.asarray(image.repeat(block, axis=0).repeat(block, axis=1))
     return image

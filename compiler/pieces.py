@@ -79,9 +79,7 @@ def preprocess(build_id: str, programs: Mapping[str, CompiledProgram]) -> bytes:
                 "input": list(profile.input),
                 "scale": profile.input_scale,
                 "zero_point": profile.input_zero_point,
-                "outputs": {
-                    output.name: [output.height, output.width, output.channels] for output in profile.outputs
-                },
+                "outputs": {output.name: [output.height, output.width, output.channels] for output in profile.outputs},
             }
             for profile in profiles
         }
@@ -127,9 +125,7 @@ def _profile_map(profile: CompiledProfile) -> dict[str, object]:
             "last_step": buffer.last,
             "values": list(buffer.values),
         }
-        for buffer in sorted(
-            plan.buffers, key=lambda b: (plan.homes[b.name].space, plan.homes[b.name].offset, b.first)
-        )
+        for buffer in sorted(plan.buffers, key=lambda b: (plan.homes[b.name].space, plan.homes[b.name].offset, b.first))
     ]
     return {
         "peak": plan.peak,
@@ -179,10 +175,7 @@ def _rows(target: str, program: str, profile: CompiledProfile) -> list[list[obje
                 "",
             ]
             rows.append([*head, kernel.name, *cells])
-        sums = [
-            sum(getattr(k, part) for k in frame.kernels)
-            for part in ("compute_ns", "transfer_ns", "overhead_ns")
-        ]
+        sums = [sum(getattr(k, part) for k in frame.kernels) for part in ("compute_ns", "transfer_ns", "overhead_ns")]
         parts = [f"{value / 1000:.3f}" for value in sums]
         total = [f"{frame.total_ns / 1000:.3f}", frame.ddr_bytes, frame.macs, *parts, "", profile.plan.peak]
         rows.append([*head, "total", *total])

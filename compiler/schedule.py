@@ -70,7 +70,5 @@ def _steps(operator: Operator) -> tuple[Step, ...]:
         return operator.body
     if isinstance(operator, Clip):
         reason = "this ReLU or Clip has no convolution or addition of its own to fold into"
-        raise UnsupportedModel(
-            operator.name, reason, "place it directly behind a Conv or Add that only it reads"
-        )
+        raise UnsupportedModel(operator.name, reason, "place it directly behind a Conv or Add that only it reads")
     return (operator,)

@@ -66,9 +66,7 @@ class _Clock:
     events: dict[int, float] = field(default_factory=dict)
 
 
-def estimate(
-    commands: Commands, names: Sequence[str], spec: NpuSpec, array_model: ArrayModel
-) -> FrameEstimate:
+def estimate(commands: Commands, names: Sequence[str], spec: NpuSpec, array_model: ArrayModel) -> FrameEstimate:
     """Time the given commands (cut off the prologue before); END stops."""
     frame = FrameEstimate(array_model.name)
     clock = _Clock()
@@ -89,9 +87,7 @@ def estimate(
     return frame
 
 
-def _advance(
-    command: np.void, kernel: KernelEstimate, clock: _Clock, spec: NpuSpec, array_model: ArrayModel
-) -> None:
+def _advance(command: np.void, kernel: KernelEstimate, clock: _Clock, spec: NpuSpec, array_model: ArrayModel) -> None:
     ready = clock.events.get(int(command["wait"]), 0.0)
     if command["op"] == Op.DMA:
         size = region_bytes(command["src"])

@@ -40,9 +40,7 @@ def build_graph(source: SourceGraph, height: int, width: int) -> Graph:
     outputs = tuple((name, _output_value(walk, name)) for name in source.outputs)
     made_input = walk.quantized.get(f"<input>{source.input}")
     if made_input is None:
-        raise UnsupportedModel(
-            source.input, "the input is never quantised", "put QuantizeLinear behind the input"
-        )
+        raise UnsupportedModel(source.input, "the input is never quantised", "put QuantizeLinear behind the input")
     if any(value == made_input for _, value in outputs):
         raise UnsupportedModel(outputs[0][0], "an output is the input itself", "remove this output")
     graph = Graph(source.name, made_input, outputs, walk.values, tuple(walk.operators), tuple(walk.notes))
@@ -96,9 +94,7 @@ def _input_value(walk: _Walk, node: SourceNode, parameters: ActivationParameters
             raise UnsupportedModel(node.name, "the input is quantised in two ways", "quantise the input once")
         return known.name
     name = node.outputs[0]
-    walk.values[name] = Value(
-        name, walk.height, walk.width, channels, parameters.scale, parameters.zero_point
-    )
+    walk.values[name] = Value(name, walk.height, walk.width, channels, parameters.scale, parameters.zero_point)
     walk.quantized[key] = name
     return name
 
@@ -129,16 +125,10 @@ def _visit_operator(walk: _Walk, node: SourceNode) -> None:
     converter = CONVERTERS.get(node.operator)
     if converter is None:
         known = ", ".join(sorted(CONVERTERS))
-        raise UnsupportedModel(
-            node.name, f"operator {node.operator} is not supported", f"supported are {known}"
-        )
+        raise UnsupportedModel(node.name, f"operator {node.operator} is not supported", f"supported are {known}")
     if len(node.outputs) != 1:
-        raise UnsupportedModel(
-            node.name, f"{node.operator} with {len(node.outputs)} outputs", "use one output"
-        )
-    context = Context(
-        walk.source, walk.values, walk.settled, walk.pending, walk.weights, walk.notes, walk.operators
-    )
+        raise UnsupportedModel(node.name, f"{node.operator} with {len(node.outputs)} outputs", "use one output")
+    context = Context(walk.source, walk.values, walk.settled, walk.pending, walk.weights, walk.notes, walk.operators)
     walk.pending[node.outputs[0]] = converter(context, node)
 
 
@@ -147,9 +137,7 @@ def _output_value(walk: _Walk, name: str) -> str:
         return walk.settled[name].value
     if name in walk.quantized:
         return walk.quantized[name]
-    raise UnsupportedModel(
-        name, "this output stays float", "put QuantizeLinear and DequantizeLinear before it"
-    )
+    raise UnsupportedModel(name, "this output stays float", "put QuantizeLinear and DequantizeLinear before it")
 
 
 _QDQ = "quantise every edge between operators (QDQ form)"

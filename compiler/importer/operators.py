@@ -117,9 +117,7 @@ def convert_conv(context: Context, node: SourceNode) -> Pending:
     source = context.operand(node, 0)
     weight_node = context.weights.get(node.inputs[1])
     if weight_node is None:
-        raise UnsupportedModel(
-            node.name, "weights are float", "quantise the weights (DequantizeLinear of int8)"
-        )
+        raise UnsupportedModel(node.name, "weights are float", "quantise the weights (DequantizeLinear of int8)")
     weights = quantized_weights(weight_node, context.source.constants)
     bias_name = node.inputs[2] if len(node.inputs) > 2 else ""
     bias_scale = (np.float32(source.scale) * weights.scale).astype(np.float32)
@@ -131,9 +129,7 @@ def convert_conv(context: Context, node: SourceNode) -> Pending:
         bias_scale,
     )
     if bias_name and bias_name not in context.weights and bias_name not in context.source.constants:
-        raise UnsupportedModel(
-            node.name, f"bias {bias_name} is not a constant", "export the bias as an initializer"
-        )
+        raise UnsupportedModel(node.name, f"bias {bias_name} is not a constant", "export the bias as an initializer")
     top, left, bottom, right = _pads(node)
     geometry = _Geometry(_pair(node, "strides"), (top, bottom, left, right), _pair(node, "dilations"))
     shape = geometry.result(node, source, weights.values)
@@ -179,9 +175,7 @@ def convert_add(context: Context, node: SourceNode) -> Pending:
     """Add: two quantised tensors of the same shape."""
     a, b = context.operand(node, 0), context.operand(node, 1)
     if a.shape != b.shape:
-        raise UnsupportedModel(
-            node.name, f"shapes {a.shape} and {b.shape} differ", "add tensors of equal shape"
-        )
+        raise UnsupportedModel(node.name, f"shapes {a.shape} and {b.shape} differ", "add tensors of equal shape")
     if _conv_index(context.operators, b.name) > _conv_index(context.operators, a.name):
         a, b = b, a  # the order that docs/reference/arithmetic.md fixes
 
@@ -195,9 +189,7 @@ def convert_space_to_depth(context: Context, node: SourceNode) -> Pending:
     """SpaceToDepth: ONNX channel order, extents divisible by blocksize."""
     block = _block(node)
     if node.text("mode", "DCR") != "DCR":
-        raise UnsupportedModel(
-            node.name, f"mode {node.text('mode', '')}", "use SpaceToDepth in its default order"
-        )
+        raise UnsupportedModel(node.name, f"mode {node.text('mode', '')}", "use SpaceToDepth in its default order")
     source = context.operand(node, 0)
     if source.height % block or source.width % block:
         reason = f"{source.height}x{source.width} is not divisible by blocksize {block}"
@@ -257,24 +249,15 @@ class _Geometry:
             reason = f"weights {weights.shape}, groups {groups}, kernel {kernel} against {source.channels} channels"
             raise UnsupportedModel(node.name, reason, "export the model again")
         numbers = (*self.strides, *self.dilations)
-        if (
-            max(kernel) > LIMITS.kernel
-            or max(numbers) > LIMITS.stride
-            or min(numbers) < 1
-            or max(self.pads) > 255
-        ):
+        if max(kernel) > LIMITS.kernel or max(numbers) > LIMITS.stride or min(numbers) < 1 or max(self.pads) > 255:
             reason = f"kernel {kernel}, strides {self.strides}, dilations {self.dilations}, pads {self.pads}"
-            raise UnsupportedModel(
-                node.name, reason, f"kernels up to {LIMITS.kernel}, other numbers 1 to 255"
-            )
+            raise UnsupportedModel(node.name, reason, f"kernels up to {LIMITS.kernel}, other numbers 1 to 255")
         if max(outputs, source.channels) > LIMITS.channels:
             raise UnsupportedModel(node.name, f"more than {LIMITS.channels} channels", "use fewer channels")
         rows = _extent(source.height, self.pads[0] + self.pads[1], height, self.strides[0], self.dilations[0])
         cols = _extent(source.width, self.pads[2] + self.pads[3], width, self.strides[1], self.dilations[1])
         if rows < 1 or cols < 1:
-            raise BadProfile(
-                node.name, f"no output pixels from {source.height}x{source.width}", "use a larger profile"
-            )
+            raise BadProfile(node.name, f"no output pixels from {source.height}x{source.width}", "use a larger profile")
         return Shape(rows, cols, outputs)
 
 
@@ -349,13 +332,9 @@ def _block(node: SourceNode) -> int:
 def _scalar(context: Context, node: SourceNode, name: str) -> float:
     value = context.source.constants.get(name)
     if value is None and name in context.weights:
-        raise UnsupportedModel(
-            node.name, f"bound {name} is quantised", "export Clip bounds as float constants"
-        )
+        raise UnsupportedModel(node.name, f"bound {name} is quantised", "export Clip bounds as float constants")
     if value is None or value.size != 1 or not np.isfinite(float(value.reshape(()))):
-        raise UnsupportedModel(
-            node.name, f"bound {name} is not a finite constant", "export constant Clip bounds"
-        )
+        raise UnsupportedModel(node.name, f"bound {name} is not a finite constant", "export constant Clip bounds")
     return float(value.reshape(()))
 
 

@@ -38,9 +38,7 @@ class QuantizedWeights:
 def activation_parameters(node: SourceNode, constants: Mapping[str, Array]) -> ActivationParameters:
     """Parameters of a Q or DQ node on an activation."""
     scale = _constant(node, 1, constants)
-    zero = (
-        _constant(node, 2, constants) if len(node.inputs) > 2 and node.inputs[2] else np.zeros((), np.uint8)
-    )
+    zero = _constant(node, 2, constants) if len(node.inputs) > 2 and node.inputs[2] else np.zeros((), np.uint8)
     if scale.size != 1 or zero.size != 1:
         reason = f"{scale.size} scales for an activation"
         raise UnsupportedModel(node.name, reason, "quantise activations with one scale for the tensor")
@@ -60,22 +58,14 @@ def quantized_weights(node: SourceNode, constants: Mapping[str, Array]) -> Quant
     """Weights behind the DequantizeLinear ``node``."""
     values = _constant(node, 0, constants)
     scale = _constant(node, 1, constants).astype(np.float32)
-    zero = (
-        _constant(node, 2, constants)
-        if len(node.inputs) > 2 and node.inputs[2]
-        else np.zeros((), values.dtype)
-    )
+    zero = _constant(node, 2, constants) if len(node.inputs) > 2 and node.inputs[2] else np.zeros((), values.dtype)
     if values.dtype not in (np.int8, np.uint8) or zero.dtype != values.dtype:
         raise UnsupportedModel(node.name, f"weights of type {values.dtype}", "quantise weights to 8 bit")
     if values.ndim != 4:
-        raise UnsupportedModel(
-            node.name, f"weights with {values.ndim} axes", "use two-dimensional convolutions"
-        )
+        raise UnsupportedModel(node.name, f"weights with {values.ndim} axes", "use two-dimensional convolutions")
     outputs = values.shape[0]
     if scale.size > 1 and node.integer("axis", 1) % 4 != 0:
-        raise UnsupportedModel(
-            node.name, "weight scales along another axis", "quantise per output channel (axis 0)"
-        )
+        raise UnsupportedModel(node.name, "weight scales along another axis", "quantise per output channel (axis 0)")
     if scale.size not in (1, outputs) or zero.size not in (1, outputs):
         raise BadQuantization(
             node.name, f"{scale.size} scales and {zero.size} zero points for {outputs} channels", _AGAIN
@@ -86,9 +76,7 @@ def quantized_weights(node: SourceNode, constants: Mapping[str, Array]) -> Quant
     return QuantizedWeights(
         values=np.ascontiguousarray((values.astype(np.int16) - shift).astype(np.int8)),
         scale=np.broadcast_to(scale.reshape(-1), outputs).astype(np.float32),
-        zero_point=np.broadcast_to(
-            (zero.astype(np.int16) - shift).astype(np.int8).reshape(-1), outputs
-        ).copy(),
+        zero_point=np.broadcast_to((zero.astype(np.int16) - shift).astype(np.int8).reshape(-1), outputs).copy(),
     )
 
 
@@ -107,11 +95,7 @@ def quantized_bias(
         return _round_bias(name, floats.astype(np.float64).reshape(-1), scale)
     values = _constant(dequantize, 0, constants)
     found = np.broadcast_to(_constant(dequantize, 1, constants).astype(np.float32).reshape(-1), len(scale))
-    zero = (
-        _constant(dequantize, 2, constants)
-        if len(dequantize.inputs) > 2 and dequantize.inputs[2]
-        else np.zeros(1)
-    )
+    zero = _constant(dequantize, 2, constants) if len(dequantize.inputs) > 2 and dequantize.inputs[2] else np.zeros(1)
     if values.dtype != np.int32 or values.size != len(scale) or np.any(zero != 0):
         reason = f"bias of type {values.dtype}, {values.size} values"
         raise BadQuantization(dequantize.name, reason, "quantise the bias to int32 with zero point 0")
@@ -120,9 +104,7 @@ def quantized_bias(
     return values.reshape(-1).astype(np.int32)
 
 
-def _round_bias(
-    name: str, values: npt.NDArray[np.float64], scale: npt.NDArray[np.float32]
-) -> npt.NDArray[np.int32]:
+def _round_bias(name: str, values: npt.NDArray[np.float64], scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     rounded = np.rint(values / scale)
     if values.size != len(scale) or not np.isfinite(rounded).all() or np.abs(rounded).max(initial=0) >= 2**31:
         raise BadQuantization(name, "bias is not finite, too large or of the wrong length", _AGAIN)

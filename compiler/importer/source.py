@@ -52,11 +52,7 @@ class SourceNode:
     def integers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         """A list-of-integers attribute of the default's length."""
         value = self.attributes.get(name, default)
-        if (
-            not isinstance(value, tuple)
-            or len(value) != len(default)
-            or not all(isinstance(v, int) for v in value)
-        ):
+        if not isinstance(value, tuple) or len(value) != len(default) or not all(isinstance(v, int) for v in value):
             raise BrokenModel(self.name, f"attribute {name} must have {len(default)} integers", _EXPORT)
         return tuple(int(v) for v in value)
 
@@ -76,9 +72,7 @@ class SourceGraph:
 def read_source(model: bytes) -> SourceGraph:
     """Parse and check; raises BrokenModel or UnsupportedModel."""
     if not 0 < len(model) <= LIMITS.model_bytes:
-        raise BrokenModel(
-            "model", f"{len(model)} bytes, 1 to {LIMITS.model_bytes} are allowed", "give an ONNX file"
-        )
+        raise BrokenModel("model", f"{len(model)} bytes, 1 to {LIMITS.model_bytes} are allowed", "give an ONNX file")
     try:
         proto = onnx.load_model_from_string(model)
     except (DecodeError, ValueError, TypeError) as error:
@@ -107,10 +101,7 @@ def read_source(model: bytes) -> SourceGraph:
 def _constant(tensor: onnx.TensorProto) -> tuple[str, Array]:
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         raise UnsupportedModel(tensor.name, "its data lies in another file", "save the model as one file")
-    if (
-        any(extent < 0 for extent in tensor.dims)
-        or int(np.prod([float(d) for d in tensor.dims])) > LIMITS.model_bytes
-    ):
+    if any(extent < 0 for extent in tensor.dims) or int(np.prod([float(d) for d in tensor.dims])) > LIMITS.model_bytes:
         raise BrokenModel(tensor.name, f"initializer extents {list(tensor.dims)}", _EXPORT)
     try:
         return tensor.name, numpy_helper.to_array(tensor)
@@ -141,9 +132,7 @@ def _attribute(node: str, entry: onnx.AttributeProto) -> Attribute:
         return tuple(float(value) for value in entry.floats)
     if entry.type == kind.TENSOR:
         return _constant(entry.t)[1]
-    raise UnsupportedModel(
-        node, f"attribute {entry.name} has an unsupported kind", "export without subgraphs"
-    )
+    raise UnsupportedModel(node, f"attribute {entry.name} has an unsupported kind", "export without subgraphs")
 
 
 def _shape(entry: onnx.ValueInfoProto) -> tuple[int | None, ...]:
@@ -180,9 +169,7 @@ def _ordered(nodes: list[SourceNode], known: set[str], outputs: list[str]) -> tu
     return tuple(order)
 
 
-def _edges(
-    nodes: list[SourceNode], producer: Mapping[str, int], known: set[str]
-) -> tuple[list[int], list[list[int]]]:
+def _edges(nodes: list[SourceNode], producer: Mapping[str, int], known: set[str]) -> tuple[list[int], list[list[int]]]:
     waiting = [0] * len(nodes)
     readers: list[list[int]] = [[] for _ in nodes]
     for index, node in enumerate(nodes):

@@ -80,9 +80,7 @@ def _in_place_groups(schedule: Schedule, made: Mapping[str, int], read: Mapping[
             continue
         residual = step.residual
         dies_here = read[residual.value] == index and step.source != residual.value and residual.view == PLAIN
-        seen = (
-            graph.is_output(step.result) or graph.is_output(residual.value) or residual.value == graph.input
-        )
+        seen = graph.is_output(step.result) or graph.is_output(residual.value) or residual.value == graph.input
         if dies_here and not seen:
             group = home[residual.value]
             group.append(step.result)

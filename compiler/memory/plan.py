@@ -60,9 +60,7 @@ def plan_memory(schedule: Schedule, constants: Constants, quant_bytes: int, spec
     plans = [plan for plan in (resident, streamed) if plan is not None]
     if not plans:
         largest = max(size for _, size in constants.kernels.values())
-        reason = (
-            f"weights of one kernel ({largest} bytes) and the scales exceed {spec.sram_bytes} bytes of SRAM"
-        )
+        reason = f"weights of one kernel ({largest} bytes) and the scales exceed {spec.sram_bytes} bytes of SRAM"
         raise DoesNotFit("model", reason, "use fewer channels or a larger target")
     return min(plans, key=lambda plan: (plan.traffic, not plan.weights_resident))
 
@@ -75,11 +73,7 @@ def _plan(
     values = value_buffers(schedule)
     ddr = [buffer for buffer in values if outside & set(buffer.values)]
     sram = [buffer for buffer in values if not outside & set(buffer.values)]
-    reasons = (
-        []
-        if resident
-        else [f"constants ({len(constants.data)} bytes) are streamed, they do not stay in SRAM"]
-    )
+    reasons = [] if resident else [f"constants ({len(constants.data)} bytes) are streamed, they do not stay in SRAM"]
     spilled: list[Buffer] = []
     placement = place([*fixed, *sram], spec.alignment)
     while placement.peak > spec.sram_bytes:
@@ -93,14 +87,10 @@ def _plan(
         sram.remove(victim)
         spilled.append(victim)
         placement = place([*fixed, *sram], spec.alignment)
-    return _assemble(
-        schedule, constants, spec, fixed, sram, ddr, spilled, placement, reasons, resident=resident
-    )
+    return _assemble(schedule, constants, spec, fixed, sram, ddr, spilled, placement, reasons, resident=resident)
 
 
-def _fixed_buffers(
-    schedule: Schedule, constants: Constants, quant_bytes: int, *, resident: bool
-) -> list[Buffer]:
+def _fixed_buffers(schedule: Schedule, constants: Constants, quant_bytes: int, *, resident: bool) -> list[Buffer]:
     end = len(schedule.steps) - 1
     buffers = [Buffer(QUANT, quant_bytes, 0, end)] if quant_bytes else []
     if resident:
@@ -125,9 +115,7 @@ def _victim(schedule: Schedule, alive: list[Buffer], candidates: list[Buffer]) -
 
 def _accesses(schedule: Schedule, buffer: Buffer) -> int:
     names = set(buffer.values)
-    return sum(
-        (step.result in names) + sum(value in names for value in step.reads) for step in schedule.steps
-    )
+    return sum((step.result in names) + sum(value in names for value in step.reads) for step in schedule.steps)
 
 
 def _assemble(

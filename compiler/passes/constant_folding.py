@@ -72,9 +72,7 @@ def _evaluate(node: SourceNode, constants: Mapping[str, Array]) -> Array:
     try:
         return _FOLDS[node.operator](node, [constants[name] for name in node.inputs if name])
     except (ValueError, IndexError, TypeError, KeyError) as error:
-        raise BrokenModel(
-            node.name, f"{node.operator} of constants fails ({error})", "export again"
-        ) from error
+        raise BrokenModel(node.name, f"{node.operator} of constants fails ({error})", "export again") from error
 
 
 def _constant(node: SourceNode, _: list[Array]) -> Array:

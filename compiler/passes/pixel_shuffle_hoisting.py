@@ -30,9 +30,7 @@ class PixelShuffleHoisting:
         for move in [op for op in graph.operators if isinstance(op, Move)]:
             reason = _obstacle(graph, move)
             if reason is None:
-                graph = (
-                    _hoisted(graph, move) if move.write.layout == Layout.D2S else _read_enlarged(graph, move)
-                )
+                graph = _hoisted(graph, move) if move.write.layout == Layout.D2S else _read_enlarged(graph, move)
                 changes.append(f"{move.name} hoisted")
             elif reason:
                 unfused.append(Unfused(move.source, move.name, reason))
@@ -56,9 +54,7 @@ def _obstacle(graph: Graph, move: Move) -> str | None:
     if move.read.layout == Layout.NEAREST and move.write == PLAIN:
         if graph.is_output(move.result):
             return "its result is an output of the model"
-        other = next(
-            (op.name for op in graph.consumers(move.result) if not _can_read_enlarged(op, move)), None
-        )
+        other = next((op.name for op in graph.consumers(move.result) if not _can_read_enlarged(op, move)), None)
         return f"{other} cannot read an enlarged image" if other else None
     return ""
 

@@ -20,9 +20,7 @@ class ResidualFusion:
 
     def requires(self, graph: Graph) -> str | None:
         """No blocks yet."""
-        return (
-            "the graph already has blocks" if any(isinstance(op, Block) for op in graph.operators) else None
-        )
+        return "the graph already has blocks" if any(isinstance(op, Block) for op in graph.operators) else None
 
     def run(self, graph: Graph) -> PassResult:
         """Additions first, then blocks."""

@@ -30,9 +30,7 @@ class SpaceToDepthSinking:
             assert isinstance(move, Move)
             reason = _obstacle(graph, move)
             if reason:
-                unfused.append(
-                    Unfused(move.name, ", ".join(op.name for op in graph.consumers(move.result)), reason)
-                )
+                unfused.append(Unfused(move.name, ", ".join(op.name for op in graph.consumers(move.result)), reason))
                 continue
             graph = _sunk(graph, move)
             changes.append(f"{move.name} sunk")

@@ -64,21 +64,15 @@ class Memory:
         """A command reads a region; ``zero_point`` None means constants, which may be read in part."""
         record = self._find(region, partly=zero_point is None)
         if record is None:
-            self.report.add(
-                index, "read before write", f"{what} at {region.start}..{region.end} has no such writer"
-            )
+            self.report.add(index, "read before write", f"{what} at {region.start}..{region.end} has no such writer")
             return
         if zero_point is not None and record.zero_point != zero_point:
             message = f"{what} has zero point {record.zero_point}, the command says {zero_point}"
             self.report.add(index, "zero point", message)
-        self._ordered(
-            index, queue, record.queue, record.writer, f"{what} is written by command {record.writer}"
-        )
+        self._ordered(index, queue, record.queue, record.writer, f"{what} is written by command {record.writer}")
         record.readers.append((queue, index))
 
-    def write(
-        self, index: int, queue: int, region: Region, zero_point: int | None, *, constant: bool
-    ) -> None:
+    def write(self, index: int, queue: int, region: Region, zero_point: int | None, *, constant: bool) -> None:
         """A command writes a region."""
         for record in [entry for entry in self.records if entry.region.meets(region)]:
             self._retire(index, queue, record)
@@ -104,9 +98,7 @@ class Memory:
     def _retire(self, index: int, queue: int, record: Record) -> None:
         self.records.remove(record)
         if record.constant and record.writer < self.first_frame_command <= index:
-            self.report.add(
-                index, "prologue", f"overwrites what command {record.writer} of the prologue brought"
-            )
+            self.report.add(index, "prologue", f"overwrites what command {record.writer} of the prologue brought")
         if not record.readers and record.writer != FRAME:
             message = f"overwrites what command {record.writer} wrote and nobody read"
             self.report.add(index, "overlap of live ranges", message)

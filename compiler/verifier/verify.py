@@ -28,9 +28,7 @@ def verify_program(program: Program, spec: NpuSpec) -> list[Finding]:
 class _Walk:
     """One profile."""
 
-    def __init__(
-        self, program: Program, spec: NpuSpec, profile: Profile, stream: npt.NDArray[np.void]
-    ) -> None:
+    def __init__(self, program: Program, spec: NpuSpec, profile: Profile, stream: npt.NDArray[np.void]) -> None:
         self.program = program
         self.spec = spec
         self.profile = profile
@@ -68,9 +66,7 @@ class _Walk:
         if frame.end > self.sizes[Space.DDR] or not 0 <= profile.n_prologue < len(self.stream):
             self.report.add(-1, "profile", "input or prologue lies outside")
         if profile.sram_peak > self.spec.sram_bytes or profile.ddr_extent > self.spec.ddr_bytes:
-            self.report.add(
-                -1, "profile", f"peak {profile.sram_peak} or DDR {profile.ddr_extent} exceeds the target"
-            )
+            self.report.add(-1, "profile", f"peak {profile.sram_peak} or DDR {profile.ddr_extent} exceeds the target")
 
     def _command(self, index: int, command: np.void) -> None:
         queue = DMA if command["op"] == Op.DMA else COMPUTE
@@ -82,9 +78,7 @@ class _Walk:
         before = len(self.report.findings)
         self.memory.begin(index, queue, int(command["wait"]))
         self._kernel(index, command)
-        source = self._region(
-            index, command["src"], "src", self.sources if queue == DMA else self.sizes, _READS
-        )
+        source = self._region(index, command["src"], "src", self.sources if queue == DMA else self.sizes, _READS)
         target = self._region(index, command["dst"], "dst", self.sizes, _WRITES)
         if source and target:
             check = {Op.DMA: self._dma, Op.CONV: self._conv, Op.ADD: self._add, Op.SHUFFLE: self._shuffle}
@@ -133,14 +127,10 @@ class _Walk:
         groups = int(command["groups"])
         numbers = [int(command[key]) for key in ("kh", "kw", "sh", "sw", "dh", "dw")]
         if groups < 1 or depth % groups or outputs % groups or min(numbers) < 1:
-            self.report.add(
-                index, "extents", f"groups {groups} or geometry {numbers} do not suit {depth}->{outputs}"
-            )
+            self.report.add(index, "extents", f"groups {groups} or geometry {numbers} do not suit {depth}->{outputs}")
             return
         if _conv_extents(command, source) != target.logical[:2]:
-            self.report.add(
-                index, "extents", f"dst {target.logical} is not the convolution of src {source.logical}"
-            )
+            self.report.add(index, "extents", f"dst {target.logical} is not the convolution of src {source.logical}")
         sizes = {
             "weights_offset": outputs * depth // groups * numbers[0] * numbers[1],
             "bias_offset": outputs * 4,
@@ -163,9 +153,7 @@ class _Walk:
     def _constant(self, index: int, command: np.void, name: str, size: int) -> Region:
         region = span(Space.SRAM, int(command[name]), size)
         if region.end > self.spec.sram_bytes or region.start % self.spec.alignment:
-            self.report.add(
-                index, "region", f"{name} {region.start}..{region.end} is outside SRAM or misaligned"
-            )
+            self.report.add(index, "region", f"{name} {region.start}..{region.end} is outside SRAM or misaligned")
         else:
             self.memory.read(index, COMPUTE, region, None, name)
         return region
@@ -208,9 +196,7 @@ class _Walk:
     ) -> None:
         for operand in operands:
             if operand.meets(target):
-                self.report.add(
-                    index, "overlap", f"dst overlaps an operand at {operand.start}..{operand.end}"
-                )
+                self.report.add(index, "overlap", f"dst overlaps an operand at {operand.start}..{operand.end}")
         if residual is not None and residual.meets(target):
             plain = residual.layout == target.layout == Layout.NHWC
             if not (plain and residual.geometry == target.geometry):
@@ -220,9 +206,7 @@ class _Walk:
 
 def _quant_findings(program: Program) -> list[Finding]:
     if len(program.quant) % 4:
-        return [
-            Finding("-", -1, "quantisation", f"table of {len(program.quant)} bytes is no list of float32")
-        ]
+        return [Finding("-", -1, "quantisation", f"table of {len(program.quant)} bytes is no list of float32")]
     table = program.quant.view("<f4")
     if np.isfinite(table).all() and (table >= 0).all():
         return []
@@ -235,8 +219,6 @@ def _image(offset: int, height: int, width: int, channels: int) -> Region:
 
 def _conv_extents(command: np.void, source: Region) -> tuple[int, int]:
     rows, cols, _ = source.logical
-    height = (
-        rows + int(command["pt"]) + int(command["pb"]) - int(command["dh"]) * (int(command["kh"]) - 1) - 1
-    )
+    height = rows + int(command["pt"]) + int(command["pb"]) - int(command["dh"]) * (int(command["kh"]) - 1) - 1
     width = cols + int(command["pl"]) + int(command["pr"]) - int(command["dw"]) * (int(command["kw"]) - 1) - 1
     return height // int(command["sh"]) + 1, width // int(command["sw"]) + 1
