@@ -65,9 +65,7 @@ def get_cluster(_: Reader, session: SessionDep, cluster_id: Name) -> ClusterDeta
     """One cluster with its members, hardest first."""
     row = session.get(ClusterRow, cluster_id)
     if row is None:
-        raise NoSuchCluster(
-            f"cluster {cluster_id} is unknown or its run was forgotten; list the clusters again"
-        )
+        raise NoSuchCluster(f"cluster {cluster_id} is unknown or its run was forgotten; list the clusters again")
     return queries.cluster(session, row, members=True)
 
 

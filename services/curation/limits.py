@@ -37,25 +37,17 @@ class CurationSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="EDGELOOP_CURATION_", extra="ignore", frozen=True)
 
     window_days: int = Field(7, ge=1, le=90, description="days of the platform's clock that a run looks back")
-    run_every_hours: float = Field(
-        24.0, gt=0, description="hours of the platform's clock between periodic runs"
-    )
+    run_every_hours: float = Field(24.0, gt=0, description="hours of the platform's clock between periodic runs")
     min_samples: int = Field(5, ge=2, le=1_000, description="segments within eps that make a core point")
     eps: float | None = Field(None, gt=0, description="radius of DBSCAN; empty: chosen from the data")
     eps_floor: float = Field(0.02, gt=0, description="smallest radius that the data may choose")
     eps_ceiling: float = Field(0.5, gt=0, description="largest radius that the data may choose")
-    radius_cap: float = Field(
-        2.0, ge=1.0, description="largest distance from the medoid, in multiples of eps"
-    )
+    radius_cap: float = Field(2.0, ge=1.0, description="largest distance from the medoid, in multiples of eps")
     keep_hardest: int = Field(10, ge=1, description="hardest members kept of each cluster, beside the medoid")
     most_dropped: float = Field(0.95, gt=0, lt=1, description="share of a device class that may be dropped")
     eps_cov_default: float = Field(0.1, gt=0, description="near, where training vectors come from one video")
-    covered_share: float = Field(
-        0.95, gt=0, le=1, description="share of members from which a cluster is covered"
-    )
-    uncovered_share: float = Field(
-        0.5, gt=0, lt=1, description="share of members below which it is uncovered"
-    )
+    covered_share: float = Field(0.95, gt=0, le=1, description="share of members from which a cluster is covered")
+    uncovered_share: float = Field(0.5, gt=0, lt=1, description="share of members below which it is uncovered")
 
 
 @lru_cache(maxsize=1)

@@ -111,9 +111,7 @@ class Member(Base):
     __tablename__ = "members"
     __table_args__ = ({"schema": SCHEMA},)
 
-    cluster_id: Mapped[str] = mapped_column(
-        ForeignKey(f"{SCHEMA}.clusters.id", ondelete="CASCADE"), primary_key=True
-    )
+    cluster_id: Mapped[str] = mapped_column(ForeignKey(f"{SCHEMA}.clusters.id", ondelete="CASCADE"), primary_key=True)
     rank: Mapped[int] = mapped_column(Integer, primary_key=True)
     segment_id: Mapped[str] = mapped_column(Text)
     cohort: Mapped[str] = mapped_column(Text)
@@ -146,9 +144,7 @@ class CoverageRow(Base):
     __tablename__ = "coverage"
     __table_args__ = (Index("ix_coverage_run_id_revision", "run_id", "revision"), {"schema": SCHEMA})
 
-    cluster_id: Mapped[str] = mapped_column(
-        ForeignKey(f"{SCHEMA}.clusters.id", ondelete="CASCADE"), primary_key=True
-    )
+    cluster_id: Mapped[str] = mapped_column(ForeignKey(f"{SCHEMA}.clusters.id", ondelete="CASCADE"), primary_key=True)
     revision: Mapped[str] = mapped_column(Text, primary_key=True)
     run_id: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(Text)

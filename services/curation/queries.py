@@ -152,12 +152,8 @@ def _revision_coverage(session: Session, run: Run, training_set: TrainingSet | N
     if training_set is None:
         members = run.segments - run.noise
         low, high = wilson_interval(0, members)
-        return RevisionCoverage(
-            revision="", members=members, low=low, high=high, uncovered_clusters=run.clusters
-        )
-    statement = select(CoverageRow).where(
-        CoverageRow.run_id == run.id, CoverageRow.revision == training_set.revision
-    )
+        return RevisionCoverage(revision="", members=members, low=low, high=high, uncovered_clusters=run.clusters)
+    statement = select(CoverageRow).where(CoverageRow.run_id == run.id, CoverageRow.revision == training_set.revision)
     rows = session.scalars(statement).all()
     members, covered = sum(row.members for row in rows), sum(row.covered for row in rows)
     low, high = wilson_interval(covered, members)

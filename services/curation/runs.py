@@ -138,9 +138,7 @@ def _write(session: Session, run: Run, rows: Sequence[Segment], plan: Plan) -> N
         _write_cluster(session, run.id, cluster, rows, plan)
 
 
-def _write_cluster(
-    session: Session, run_id: str, cluster: PlannedCluster, rows: Sequence[Segment], plan: Plan
-) -> None:
+def _write_cluster(session: Session, run_id: str, cluster: PlannedCluster, rows: Sequence[Segment], plan: Plan) -> None:
     identity, medoid = f"{run_id}-{cluster.label}", rows[cluster.shape.medoid]
     row = ClusterRow(
         id=identity,

@@ -26,9 +26,7 @@ class RevisionTaken(ValueError):
     """Another training set has this revision."""
 
 
-def add_training_set(
-    session: Session, batch: TrainingVectorBatch, now: float, settings: CurationSettings
-) -> bool:
+def add_training_set(session: Session, batch: TrainingVectorBatch, now: float, settings: CurationSettings) -> bool:
     """Store a training set; False when the same one is known. Raises RevisionTaken when it differs."""
     digest = hashlib.sha256(batch.model_dump_json().encode()).hexdigest()
     known = session.get(TrainingSet, batch.revision)
@@ -75,9 +73,7 @@ def revision_before(session: Session, training_set: TrainingSet) -> TrainingSet 
 def cover_run(session: Session, run_id: str, training_set: TrainingSet, settings: CurationSettings) -> None:
     """Compute and store the coverage of every cluster of a run. Repeating it changes nothing."""
     training = _joined([training_set, *_chain(session, training_set.parent)])
-    clusters = session.scalars(
-        select(ClusterRow.id).where(ClusterRow.run_id == run_id).order_by(ClusterRow.label)
-    )
+    clusters = session.scalars(select(ClusterRow.id).where(ClusterRow.run_id == run_id).order_by(ClusterRow.label))
     for cluster_id in clusters.all():
         members = session.scalars(select(Member.vector).where(Member.cluster_id == cluster_id))
         found = cluster_coverage(

@@ -61,9 +61,7 @@ def pending_days(session: Session, now: float, settings: DriftSettings) -> list[
     return [(embedding_id, day) for embedding_id, day in session.execute(statement)]
 
 
-def evaluate_day(
-    session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings
-) -> str | None:
+def evaluate_day(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> str | None:
     """Judge every cohort of one day; returns the id of the alarm that this raised, if any."""
     rows = _cohort_days(session, embedding_id, day)
     _extend_references(session, embedding_id, day, now, settings)
@@ -98,9 +96,7 @@ def _verdicts(
     return judge(measured, settings)
 
 
-def _extend_references(
-    session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings
-) -> None:
+def _extend_references(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> None:
     """Freeze the reference of every cohort that has collected enough days up to `day` and has none.
 
     Later a completed rollout will add a higher version here; the highest version counts.
@@ -124,9 +120,7 @@ def _extend_references(
             _freeze(session, embedding_id, cohort, days[: settings.reference_days], now)
 
 
-def _freeze(
-    session: Session, embedding_id: str, cohort: str, days: Sequence[CohortDayRow], now: float
-) -> None:
+def _freeze(session: Session, embedding_id: str, cohort: str, days: Sequence[CohortDayRow], now: float) -> None:
     reference = Reference.of_days([CohortDayStatistics.from_bytes(row.statistics).votes for row in days])
     row_days = [row.day for row in days]
     row = insert(ReferenceRow).values(
@@ -176,16 +170,12 @@ def _store(session: Session, row: CohortDayRow, verdict: Verdict, score: float, 
     session.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
 
 
-def _raise_alarm(
-    session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings
-) -> str | None:
+def _raise_alarm(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> str | None:
     window = _window(session, embedding_id, day, settings.window_days)
     states: dict[str, dict[int, DriftState]] = defaultdict(dict)
     for row in window:
         states[row.cohort][row.day] = DriftState(row.state)
-    cohorts = alarmed_cohorts(states, day, settings.window_days, settings.days_in_window)[
-        : LIMITS.alarm_cohorts
-    ]
+    cohorts = alarmed_cohorts(states, day, settings.window_days, settings.days_in_window)[: LIMITS.alarm_cohorts]
     if not cohorts:
         return None
     today = [row for row in window if row.day == day and row.cohort in cohorts]

@@ -78,9 +78,7 @@ def sweep(session: Session, now: float) -> int:
         reject(session, row.payload, "unknown_embedding", detail, now)
         row.payload = None
     session.flush()
-    session.execute(
-        delete(DeviceDay).where(DeviceDay.payload.is_(None), DeviceDay.day < today - LIMITS.seen_days)
-    )
+    session.execute(delete(DeviceDay).where(DeviceDay.payload.is_(None), DeviceDay.day < today - LIMITS.seen_days))
     return len(late)
 
 
@@ -123,9 +121,7 @@ def _locked(session: Session, key: tuple[str, str, int]) -> CohortDayRow:
     embedding_id, cohort, day = key
     empty = CohortDayStatistics().to_bytes()
     values = {"embedding_id": embedding_id, "cohort": cohort, "day": day, "statistics": empty}
-    session.execute(
-        insert(CohortDayRow).values(devices=0, frames=0, clipped=0, **values).on_conflict_do_nothing()
-    )
+    session.execute(insert(CohortDayRow).values(devices=0, frames=0, clipped=0, **values).on_conflict_do_nothing())
     return session.get_one(CohortDayRow, key, with_for_update=True, populate_existing=True)
 
 

@@ -56,9 +56,7 @@ class PrefectFlows:
     def start(self, deployment: str, parameters: dict[str, str], key: str) -> str:
         found = self._call("GET", f"/deployments/name/{deployment}")
         if found.status_code == 404:
-            raise FlowsUnavailable(
-                f"Prefect knows no deployment {deployment!r}; start the flows' serve process"
-            )
+            raise FlowsUnavailable(f"Prefect knows no deployment {deployment!r}; start the flows' serve process")
         deployment_id = str(self._checked(found)["id"])
         body = {"parameters": parameters, "idempotency_key": key, "tags": ["drift"]}
         run = self._checked(self._call("POST", f"/deployments/{deployment_id}/create_flow_run", body))
@@ -75,9 +73,7 @@ class PrefectFlows:
         try:
             return self._http.request(method, path, json=body)
         except httpx.TransportError as error:
-            raise FlowsUnavailable(
-                f"Prefect at {self._url} does not answer ({error}); it is tried again"
-            ) from error
+            raise FlowsUnavailable(f"Prefect at {self._url} does not answer ({error}); it is tried again") from error
 
     def _checked(self, answer: httpx.Response) -> dict[str, object]:
         if not answer.is_success:

@@ -20,10 +20,7 @@ def cohorts(session: Session, request: PageRequest, settings: DriftSettings) -> 
     """Return up to `limit + 1` cohorts of the newest embedding, by name, with their latest day."""
     embedding_id = newest_embedding(session)
     names = (
-        select(Evaluation.cohort)
-        .where(Evaluation.embedding_id == embedding_id)
-        .distinct()
-        .order_by(Evaluation.cohort)
+        select(Evaluation.cohort).where(Evaluation.embedding_id == embedding_id).distinct().order_by(Evaluation.cohort)
     )
     if request.after is not None:
         names = names.where(Evaluation.cohort > str(request.after[0]))
@@ -44,9 +41,7 @@ def series(
     if request.after is not None:
         day, name = request.after
         statement = statement.where(tuple_(Evaluation.day, Evaluation.cohort) > (int(day), str(name)))
-    return session.scalars(
-        statement.order_by(Evaluation.day, Evaluation.cohort).limit(request.limit + 1)
-    ).all()
+    return session.scalars(statement.order_by(Evaluation.day, Evaluation.cohort).limit(request.limit + 1)).all()
 
 
 def alarms(session: Session, request: PageRequest) -> Sequence[Alarm]:

@@ -66,9 +66,7 @@ def test_repeats_of_one_picture_do_not_count_as_points() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_radius_read_from_the_data_separates_planted_clusters(seed: int) -> None:
-    planted, truth = make_blobs(
-        400, centers=5, n_features=32, cluster_std=0.02, center_box=(0, 1), random_state=seed
-    )
+    planted, truth = make_blobs(400, centers=5, n_features=32, cluster_std=0.02, center_box=(0, 1), random_state=seed)
     noise = np.random.default_rng(seed).uniform(0, 1, size=(40, 32))
     vectors = np.concatenate([planted, noise]).astype(np.float32)
     collapsed = collapse(vectors)

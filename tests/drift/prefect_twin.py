@@ -1,4 +1,6 @@
-"""A twin of the three Prefect routes that drift uses, behaving as Prefect 3.9 does (checked against the real one)."""
+"""A twin of the three Prefect routes that drift uses, behaving as Prefect 3.9 does (checked against the
+real one).
+"""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -25,10 +25,7 @@ def p_values(seed: int, repeats: int, cohorts: int, devices: int, widths: tuple[
     level = rng.normal(size=(cohorts, SUBSPACE))
     for _ in range(repeats):
         day = [
-            [
-                mean_votes(device_frames(rng, fleet, devices, widths[c], level[c]).mean(axis=1))
-                for _ in range(3)
-            ]
+            [mean_votes(device_frames(rng, fleet, devices, widths[c], level[c]).mean(axis=1)) for _ in range(3)]
             for c in range(cohorts)
         ]
         references = [Reference.of_days(days[:2]) for days in day]

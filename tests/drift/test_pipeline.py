@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from sqlalchemy import func, select, text
@@ -28,9 +26,7 @@ def empty_tables(platform: Settings) -> Iterator[None]:
     """Each test begins with an empty service."""
     tables = "observers, device_days, rejected, cohort_days, cohort_references, evaluations, alarms"
     with transaction() as session:
-        session.execute(
-            text("TRUNCATE " + ", ".join(f"drift.{t}" for t in tables.split(", ")) + ", kit.outbox")
-        )
+        session.execute(text("TRUNCATE " + ", ".join(f"drift.{t}" for t in tables.split(", ")) + ", kit.outbox"))
     yield
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -93,7 +92,6 @@ def hard_segments(count: int = 30) -> None:
 
 
 def _segment(name: str) -> bytes:
-
     return json.dumps(segment_json(name, hour=HOUR)).encode()
 
 
@@ -221,9 +219,7 @@ def test_no_second_retraining_while_one_runs_and_none_within_the_cool_down(twin:
     assert len(twin.runs) == 2
 
 
-def test_a_run_that_prefect_left_running_for_ever_counts_as_ended(
-    twin: PrefectTwin, prefect_url: str
-) -> None:
+def test_a_run_that_prefect_left_running_for_ever_counts_as_ended(twin: PrefectTwin, prefect_url: str) -> None:
     with PrefectFlows(prefect_url) as flows:
         run_id = flows.start("retrain/retrain", {"alarm_id": "x"}, "k")
         twin.runs[run_id]["state_type"] = "RUNNING"
@@ -238,7 +234,7 @@ def test_an_absent_deployment_says_what_to_start(prefect_url: str) -> None:
         flows.start("retrain/other", {}, "k")
 
 
-def test_a_flow_engine_that_is_not_there_says_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_a_flow_engine_that_is_not_there_says_where_it_was_looked_for() -> None:
     with (
         PrefectFlows("http://127.0.0.1:9/api") as flows,
         pytest.raises(FlowsUnavailable, match="127.0.0.1:9"),

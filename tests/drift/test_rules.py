@@ -12,11 +12,12 @@ from services.drift.domain.alarm import alarm_id, alarmed_cohorts
 from services.drift.domain.decision import Facts, decide
 from services.drift.domain.reference import Reference, Spread, pooled_spread
 from services.drift.domain.verdict import Verdict, judge, measure
+from services.drift.domain.votes import Votes
 from services.drift.limits import DriftSettings
 from tests.drift.fleet import mean_votes
 
 SETTINGS = DriftSettings()
-S, W, SEV, I, REF = (
+S, W, SEV, NOT, REF = (
     DriftState.STABLE,
     DriftState.WARN,
     DriftState.SEVERE,
@@ -29,7 +30,7 @@ def measured(p: float, z: float, d: float, js: float | None = None) -> Verdict:
     return Verdict(S, "", p=p, z=z, d=d, js=js)
 
 
-def votes(devices: int):  # type: ignore[no-untyped-def]  # a builder of test data
+def votes(devices: int) -> Votes:
     return mean_votes(np.random.default_rng(devices).normal(size=(devices, 28)))
 
 
@@ -60,7 +61,7 @@ def test_one_of_a_thousand_cohorts_needs_a_stronger_sign_than_one_alone() -> Non
 def test_too_few_devices_are_neither_drift_nor_its_absence(devices: int) -> None:
     reference = Reference.of_days([votes(400)])
     verdict = measure(votes(devices), reference, pooled_spread([reference]), SETTINGS)
-    assert verdict.state is I
+    assert verdict.state is NOT
     assert f"{devices} devices" in verdict.reason
     assert verdict.z is None
 
@@ -68,14 +69,14 @@ def test_too_few_devices_are_neither_drift_nor_its_absence(devices: int) -> None
 def test_an_unseen_cohort_waits_for_its_own_reference() -> None:
     reference = Reference.of_days([votes(400)])
     verdict = measure(votes(100), None, pooled_spread([reference]), SETTINGS)
-    assert verdict.state is I
+    assert verdict.state is NOT
     assert "no reference" in verdict.reason
 
 
 def test_an_unknown_spread_is_too_little_evidence() -> None:
     reference = Reference.of_days([votes(100)])
-    assert measure(votes(100), reference, pooled_spread([reference]), SETTINGS).state is I
-    assert measure(votes(100), reference, None, SETTINGS).state is I
+    assert measure(votes(100), reference, pooled_spread([reference]), SETTINGS).state is NOT
+    assert measure(votes(100), reference, None, SETTINGS).state is NOT
 
 
 def test_the_divergence_needs_more_devices_than_the_mean() -> None:
@@ -93,7 +94,7 @@ def test_two_of_three_days_make_an_alarm() -> None:
 def test_old_days_and_gaps_do_not_count() -> None:
     assert alarmed_cohorts({"a": {0: W, 3: W}}, 3, 3, 2) == ()
     assert alarmed_cohorts({"a": {1: W, 3: W}}, 3, 3, 2) == ("a",)
-    assert alarmed_cohorts({"a": {1: REF, 2: I, 3: W}}, 3, 3, 2) == ()
+    assert alarmed_cohorts({"a": {1: REF, 2: NOT, 3: W}}, 3, 3, 2) == ()
 
 
 def test_an_alarm_has_one_name_however_its_cohorts_are_listed() -> None:

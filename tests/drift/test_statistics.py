@@ -20,9 +20,7 @@ from services.drift.domain.reference import Reference, pooled_spread
 from services.drift.domain.votes import Votes
 from tests.drift.fleet import Fleet, device_frames, mean_votes, votes_of
 
-PROJECTION = np.linalg.qr(np.random.default_rng(1).normal(size=(DIMENSIONS, SUBSPACE)))[0].T.astype(
-    np.float32
-)
+PROJECTION = np.linalg.qr(np.random.default_rng(1).normal(size=(DIMENSIONS, SUBSPACE)))[0].T.astype(np.float32)
 
 
 def report(seed: int, frames: int = 60) -> DriftReport:

@@ -25,9 +25,7 @@ def collapse(vectors: NDArray[np.float32]) -> Collapsed:
     """Collapse equal rows of `vectors` (n x d). `rows[index]` gives `vectors` back."""
     if len(vectors) == 0:
         return Collapsed(vectors, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    _, first, inverse, counts = np.unique(
-        vectors, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
+    _, first, inverse, counts = np.unique(vectors, axis=0, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -61,9 +61,7 @@ def nearest_distance(points: NDArray[np.float32], training: NDArray[np.float32])
     return np.asarray(pairwise_distances_argmin_min(points, training)[1], dtype=np.float64)
 
 
-def cluster_coverage(
-    distances: Array, eps: float, covered_share: float, uncovered_share: float
-) -> ClusterCoverage:
+def cluster_coverage(distances: Array, eps: float, covered_share: float, uncovered_share: float) -> ClusterCoverage:
     """Judge one cluster by its members' distances to the training set (at least one member)."""
     members, covered = len(distances), int(np.count_nonzero(distances <= eps))
     share = covered / members

@@ -1,8 +1,8 @@
 """The radius of DBSCAN, read from the data: the knee of the sorted k-distance curve.
 
 Inside clusters the distance to the k-th neighbour is small and even; noise makes the curve turn up. The
-knee is the point farthest below the chord of the curve. Bounds keep a degenerate curve from choosing
-nothing or everything.
+knee is the point farthest below the chord of the curve; a fifth more keeps the rim of a cluster with it.
+Bounds keep a degenerate curve from choosing nothing or everything.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from services.curation.domain.collapse import Collapsed
 
 Array = NDArray[np.float64]
 
+SLACK = 1.2
+
 
 @dataclass(frozen=True)
 class Epsilon:
@@ -26,16 +28,14 @@ class Epsilon:
     source: str
 
 
-def choose_epsilon(
-    collapsed: Collapsed, k: int, floor: float, ceiling: float, largest_sample: int
-) -> Epsilon:
+def choose_epsilon(collapsed: Collapsed, k: int, floor: float, ceiling: float, largest_sample: int) -> Epsilon:
     """Choose the radius for points that need `k` neighbours (themselves included) to be core.
 
     Distances are taken from an evenly spaced sample of at most `largest_sample` points to all points.
     """
     if len(collapsed.rows) < 2:
         return Epsilon(floor, "floor")
-    knee = _knee(np.sort(_k_distances(collapsed, k, largest_sample)))
+    knee = SLACK * _knee(np.sort(_k_distances(collapsed, k, largest_sample)))
     if knee <= floor:
         return Epsilon(floor, "floor")
     if knee >= ceiling:

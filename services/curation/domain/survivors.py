@@ -50,9 +50,7 @@ def choose_survivors(
     return _guarded(kept, order, sources, most_dropped)
 
 
-def _guarded(
-    kept: NDArray[np.bool_], order: Sequence[int], sources: Sequence[str], most_dropped: float
-) -> Survivors:
+def _guarded(kept: NDArray[np.bool_], order: Sequence[int], sources: Sequence[str], most_dropped: float) -> Survivors:
     guarded = []
     for source in sorted(set(sources)):
         mine = [position for position in order if sources[position] == source]

@@ -59,9 +59,7 @@ def covered(facts: Facts) -> Decision | None:
     """The training set already reaches every cluster."""
     if facts.uncovered:
         return None
-    return Decision(
-        AlarmAction.COVERED, f"covered: the training set reaches all {facts.clusters} hard clusters"
-    )
+    return Decision(AlarmAction.COVERED, f"covered: the training set reaches all {facts.clusters} hard clusters")
 
 
 def already_running(facts: Facts) -> Decision | None:
@@ -88,9 +86,7 @@ def over_budget(facts: Facts) -> Decision | None:
     recent = sum(1 for start in facts.retrained_at if facts.now - start < WEEK_S)
     if recent < facts.weekly_budget:
         return None
-    return Decision(
-        AlarmAction.BUDGET, f"budget: {recent} retrainings in 7 days, {facts.weekly_budget} allowed"
-    )
+    return Decision(AlarmAction.BUDGET, f"budget: {recent} retrainings in 7 days, {facts.weekly_budget} allowed")
 
 
 RULES: tuple[Callable[[Facts], Decision | None], ...] = (

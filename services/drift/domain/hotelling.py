@@ -43,9 +43,7 @@ def hotelling_test(
     """
     d = len(current)
     if freedom <= d:
-        raise ValueError(
-            f"Hotelling needs more than {d} degrees of freedom, got {freedom}: widen the reference window"
-        )
+        raise ValueError(f"Hotelling needs more than {d} degrees of freedom, got {freedom}: widen the reference window")
     if devices < 1 or reference_devices < 1:
         raise ValueError("Hotelling needs at least one vote on each side")
     gap = current - reference

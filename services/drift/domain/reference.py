@@ -75,9 +75,7 @@ def pooled_spread(references: Sequence[Reference]) -> Spread:
     """
     freedom = sum(reference.freedom for reference in references)
     if freedom < 1:
-        raise ValueError(
-            "no cohort has two devices on one reference day, so nothing tells how devices differ"
-        )
+        raise ValueError("no cohort has two devices on one reference day, so nothing tells how devices differ")
     total = np.sum([reference.within for reference in references], axis=0)
     return Spread(_floored(total / freedom), freedom)
 

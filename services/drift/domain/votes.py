@@ -97,9 +97,7 @@ class Votes:
     def from_flat(cls, numbers: Array) -> Votes:
         """Inverse of `flat`. Raises ValueError when the length is not `FLAT`."""
         if numbers.shape != (FLAT,):
-            raise ValueError(
-                f"stored votes hold {FLAT} numbers, got {numbers.shape}: written by another version"
-            )
+            raise ValueError(f"stored votes hold {FLAT} numbers, got {numbers.shape}: written by another version")
         count, mean, comoments, shares, squares, score = np.split(numbers, np.cumsum(_SIZES)[:-1])
         return cls(
             count=int(count[0]),

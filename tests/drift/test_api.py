@@ -1,0 +1,128 @@
+"""The drift API and its tasks on the real application, database and Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import text
+
+from contracts.clock import CLOCK_FILE_VARIABLE, set_pace
+from contracts.wire.drift import CohortList, DriftAlarmList, DriftState
+from services.drift import tasks
+from services.kit import streams
+from services.kit.database import transaction
+from services.kit.settings import Settings
+from tests.drift.reports import fleet_day, observer
+from tests.support.http import ApiClient
+from tests.support.platform import Tokens
+
+FIRST = 20_000
+COHORTS = ("npu-4t/mobile", "npu-4t/office", "npu-2t/office")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lived(
+    platform: Settings, client: ApiClient, tokens: Tokens, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Six days of a fleet whose mobile cohort drifts from the fifth on, through stream, tasks and API."""
+    clock = tmp_path_factory.mktemp("clock") / "clock.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CLOCK_FILE_VARIABLE, str(clock))
+        set_pace(clock, 1e-6, start=(FIRST + 0.5) * 86_400)
+        body = observer().to_bytes()
+        answer = client.post("/drift/v1/observers", token=tokens.service, content=body)
+        assert answer.json() == {"embedding_id": "e1", "duplicate": False}
+        for day in range(FIRST, FIRST + 6):
+            set_pace(clock, 1e-6, start=(day + 0.5) * 86_400)
+            _report(day)
+        set_pace(clock, 1e-6, start=(FIRST + 6.5) * 86_400)
+        yield
+    with transaction() as session:
+        session.execute(text("TRUNCATE drift.alarms, kit.outbox"))
+
+
+def _report(day: int) -> None:
+    for cohort in COHORTS:
+        shift = 0.4 if cohort == COHORTS[0] and day >= FIRST + 4 else 0.0
+        for body in fleet_day(cohort, day, 70, shift):
+            streams.publish(tasks.STREAM, {"id": "1", "cohort": cohort, "embedding_id": "e1", "body": body})
+    while tasks.ingest_reports():
+        pass
+
+
+def test_an_operator_judges_complete_days_and_reads_the_verdicts(client: ApiClient, tokens: Tokens) -> None:
+    assert client.get("/drift/v1/cohorts", token=tokens.operator).json() == {"items": [], "next_cursor": None}
+    run = client.post("/drift/v1/evaluations", token=tokens.operator).json()
+    assert run["days"] == list(range(FIRST, FIRST + 6))
+    assert len(run["alarms"]) == 1
+    assert client.post("/drift/v1/evaluations", token=tokens.operator).json() == {"days": [], "alarms": []}
+    assert tasks.evaluate_complete_days() == 0
+    cohorts = CohortList.model_validate(client.get("/drift/v1/cohorts", token=tokens.operator).json())
+    assert {item.cohort: item.alarmed for item in cohorts.items} == {
+        COHORTS[0]: True,
+        COHORTS[1]: False,
+        COHORTS[2]: False,
+    }
+    alarms = DriftAlarmList.model_validate(client.get("/drift/v1/alarms", token=tokens.operator).json())
+    assert alarms.items[0].cohorts == (COHORTS[0],)
+    assert alarms.items[0].days == (FIRST + 4, FIRST + 5)
+
+
+def test_the_series_has_every_cohort_day_in_order_and_in_pages(client: ApiClient, tokens: Tokens) -> None:
+    client.post("/drift/v1/evaluations", token=tokens.operator)
+    seen, cursor = [], None
+    while True:
+        params = {"limit": 7} | ({"cursor": cursor} if cursor else {})
+        page = client.get("/drift/v1/series", token=tokens.operator, params=params).json()
+        seen += page["items"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert [(one["day"], one["cohort"]) for one in seen] == sorted(
+        (day, cohort) for day in range(FIRST, FIRST + 6) for cohort in COHORTS
+    )
+    one = client.get("/drift/v1/series", token=tokens.operator, params={"cohort": COHORTS[0], "from_day": FIRST + 4})
+    points = one.json()["items"]
+    assert [point["state"] for point in points] == [DriftState.SEVERE, DriftState.SEVERE]
+    assert all(point["reason"] and point["z"] > 3.5 and point["p"] < 2.4e-4 for point in points)
+    empty = client.get("/drift/v1/series", token=tokens.operator, params={"embedding_id": "other"}).json()
+    assert empty["items"] == []
+
+
+def test_an_observer_is_registered_once_and_never_changed(client: ApiClient, tokens: Tokens) -> None:
+    body = observer().to_bytes()
+    again = client.post("/drift/v1/observers", token=tokens.service, content=body)
+    assert again.json()["duplicate"] is True
+    changed = observer()
+    object.__setattr__(changed, "tau", 2.0)
+    other = client.post("/drift/v1/observers", token=tokens.service, content=changed.to_bytes())
+    assert other.status_code == 409
+    assert "new embedding id" in other.json()["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"no npz", b"PK\x03\x04" + bytes(100)])
+def test_a_body_that_is_no_observer_is_refused(client: ApiClient, tokens: Tokens, body: bytes) -> None:
+    answer = client.post("/drift/v1/observers", token=tokens.service, content=body)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_an_oversized_observer_is_refused_before_it_is_read(client: ApiClient, tokens: Tokens) -> None:
+    answer = client.post("/drift/v1/observers", token=tokens.service, content=bytes(1_000_001))
+    assert answer.status_code == 413
+
+
+def test_devices_and_strangers_may_not_look(client: ApiClient, tokens: Tokens) -> None:
+    assert client.get("/drift/v1/alarms").status_code == 401
+    assert client.get("/drift/v1/alarms", token=tokens.device("d1")).status_code == 403
+    assert client.post("/drift/v1/evaluations", token=tokens.device("d1")).status_code == 403
+
+
+def test_refused_reports_are_listed_by_reason(client: ApiClient, tokens: Tokens) -> None:
+    future = fleet_day(COHORTS[0], FIRST + 20, 2)
+    for body in future:
+        streams.publish(tasks.STREAM, {"id": "1", "cohort": COHORTS[0], "embedding_id": "e1", "body": body})
+    tasks.ingest_reports()
+    listed = client.get("/drift/v1/rejected", token=tokens.operator).json()
+    assert [(one["reason"], one["reports"]) for one in listed] == [("future", 2)]
