@@ -1,8 +1,8 @@
 """`edgeloop agent lab`: one emulated device on standard input and output, for services and flows.
 
-Speaks the lab protocol (contracts/lab, docs/reference/lab.md). Invariants: a refused request changes nothing and
-the process goes on; only a malformed message or the end of input ends it; nothing but answers reaches standard
-output; a thousand loads keep no more than the last one.
+Speaks the lab protocol (contracts/lab, docs/reference/lab.md). Invariants: a refused request changes nothing
+and the process goes on; only a malformed message or the end of input ends it; nothing but answers reaches
+standard output; a thousand loads keep no more than the last one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lab protocol: how services and flows run models on a device, emulated or real (docs/reference/lab.md)."""
+"""The lab protocol: services and flows run models on a device, emulated or real (docs/reference/lab.md)."""
 
 from __future__ import annotations
 

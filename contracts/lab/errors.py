@@ -1,11 +1,11 @@
 """What can go wrong between a client and a lab process, split by what the caller can do.
 
-    LabError
-    ├── LabUnavailable      the process cannot be started: repair the command
-    ├── LabDied             the process ended: start another; carries exit status and its last words
-    ├── LabTimeout          no answer in time, the process was ended: start another or give more time
-    ├── LabProtocolError    a malformed or oversized message: versions differ, or a defect
-    └── LabRefused          the device answered no: `kind` names its error, the process goes on
+LabError
+├── LabUnavailable      the process cannot be started: repair the command
+├── LabDied             the process ended: start another; carries exit status and its last words
+├── LabTimeout          no answer in time, the process was ended: start another or give more time
+├── LabProtocolError    a malformed or oversized message: versions differ, or a defect
+└── LabRefused          the device answered no: `kind` names its error, the process goes on
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def encode(header: Mapping[str, object], arrays: Mapping[str, Array] | None = No
     yield memoryview(_LENGTH.pack(len(text)) + text)
     for values in blobs.values():
         if values.nbytes:
-            yield memoryview(values.reshape(-1).view(np.uint8))
+            yield values.reshape(-1).view(np.uint8).data
 
 
 def decode(read: Callable[[int], memoryview], limits: LabLimits = LIMITS) -> Message:

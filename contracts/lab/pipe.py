@@ -1,7 +1,8 @@
 """A process that is spoken to over its standard input and output, with a deadline on every byte.
 
-Why not `communicate`: requests and answers alternate for hours. Invariants: no call waits past its deadline; the
-process is ended, and waited for, on every way out; its error output is kept in a file of which only the end is read.
+Why not `communicate`: requests and answers alternate for hours. Invariants: no call waits past its deadline;
+the process is ended, and waited for, on every way out; its error output is kept in a file of which only the
+end is read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Pipe:
     """The running process."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._words: IO[bytes] = tempfile.TemporaryFile()
+        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         try:
             self._process = subprocess.Popen(
                 list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, bufsize=0
@@ -76,7 +77,11 @@ class Pipe:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
-        stops = ((lambda: None, patience_s), (self._process.terminate, LIMITS.stop_s), (self._process.kill, None))
+        stops = (
+            (self._process.poll, patience_s),
+            (self._process.terminate, LIMITS.stop_s),
+            (self._process.kill, None),
+        )
         for stop, wait_s in stops:
             stop()
             try:

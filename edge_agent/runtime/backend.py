@@ -1,7 +1,7 @@
 """What runs a bundle's networks: one interface, several backends, found by name.
 
-Built in are `npu` (the emulated device) and `onnxruntime` (the CPU). A package adds one by an entry point of the
-group `edgeloop.backends` that names a `BackendFactory` (docs/how-to/add-a-backend.md).
+Built in are `npu` (the emulated device) and `onnxruntime` (the CPU). A package adds one by an entry point of
+the group `edgeloop.backends` that names a `BackendFactory` (docs/how-to/add-a-backend.md).
 
     BackendError
     ├── BackendUnknown    no backend has this name: install the package that brings it
@@ -112,7 +112,7 @@ BackendFactory = Callable[[BackendOptions], Backend]
 
 def dequantized_mean(codes: NDArray[np.uint8], scale: float, zero_point: int) -> NDArray[np.float32]:
     """Return the mean over positions of a quantised map [h, w, c], as float32 [c]."""
-    mean = codes.reshape(-1, codes.shape[-1]).mean(axis=0, dtype=np.float64)
+    mean: NDArray[np.float64] = codes.reshape(-1, codes.shape[-1]).mean(axis=0, dtype=np.float64)
     return ((mean - zero_point) * scale).astype(np.float32)
 
 

@@ -1,4 +1,6 @@
-"""Doubles a frame without a network: the last resort that cannot fail. Catmull-Rom at the quarter phases, integers."""
+"""Doubles a frame without a network: the last resort that cannot fail. Catmull-Rom at the quarter phases,
+integers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def double(frame: Pixels) -> Pixels:
 
 
 def _double_rows(image: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return twice the rows, values times 128; new rows lie a quarter before and a quarter behind each old one."""
+    """Return twice the rows, values times 128; new rows lie a quarter before and a quarter behind each old
+    one.
+    """
     height = image.shape[0]
     padded = np.pad(image, ((2, 2), (0, 0), (0, 0)), mode="edge")
     result = np.zeros((2 * height, *image.shape[1:]), np.int32)

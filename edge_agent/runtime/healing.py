@@ -4,9 +4,9 @@
     Degraded  the breaker is open: the fallback serves; after the probe interval one frame tries the primary
     Disabled  both failed too often: no network runs, frames are enlarged plainly; a probe may lead back
 
-Invariants: whatever happened before, the plan of a frame ends with LAST_RESORT, so no frame is lost; a success of
-the primary always leads to Normal; errors older than the window are forgotten; in Degraded and Disabled the primary is
-tried no more often than once in each probe interval.
+Invariants: whatever happened before, the plan of a frame ends with LAST_RESORT, so no frame is lost; a
+success of the primary always leads to Normal; errors older than the window are forgotten; in Degraded and
+Disabled the primary is tried no more often than once in each probe interval.
 """
 
 from __future__ import annotations

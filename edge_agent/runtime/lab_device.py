@@ -1,4 +1,5 @@
-"""Answers lab requests with one emulated device: a request in, a header and arrays out, no I/O but the bundle's.
+"""Answers lab requests with one emulated device: a request in, a header and arrays out, no I/O but the
+bundle's.
 
 Why apart from edge_agent/lab.py: what a request means is tested without a process. Invariant: `answer` never
 raises; whatever the device refuses becomes `{"ok": false, "error": {kind, message}}`.
@@ -85,7 +86,7 @@ class LabDevice:
         self._loaded.update(loaded)
         manifest = bundle.manifest
         facts = {
-            "build_id": manifest.build_id.hex() if isinstance(manifest.build_id, bytes) else manifest.build_id,
+            "build_id": manifest.build_id,
             "release_version": manifest.release_version,
             "security_epoch": manifest.security_epoch,
             "digest": bundle.digest,

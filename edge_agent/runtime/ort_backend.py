@@ -1,7 +1,8 @@
-"""The backend `onnxruntime`: the bundle's ONNX sources on the CPU, for the time that the NPU is not to be trusted.
+"""The backend `onnxruntime`: the bundle's ONNX sources on the CPU, for the time that the NPU is not to be
+trusted.
 
-Results are within 1 LSB of the NPU's (float QDQ against integers). Sessions are made at the first frame, and shared by
-all devices of a process that run the same bundle. Time is the host's, so none is reported.
+Results are within 1 LSB of the NPU's (float QDQ against integers). Sessions are made at the first frame, and
+shared by all devices of a process that run the same bundle. Time is the host's, so none is reported.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from numpy.typing import NDArray
 
 from contracts.bundle import Bundle
 from contracts.npu.program import OutputTensor
-from edge_agent.runtime.backend import BackendFailed, BackendOptions, FrameUnfit, Observation, Pixels, Upscaled
+from edge_agent.runtime.backend import (
+    BackendFailed,
+    BackendOptions,
+    FrameUnfit,
+    Observation,
+    Pixels,
+    Upscaled,
+)
 
 SESSIONS_KEPT = 8
 Floats = NDArray[np.float32]

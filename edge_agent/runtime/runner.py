@@ -1,7 +1,8 @@
-"""Serves every frame: the backend that the healing machine picks, the next one in the same frame when it fails.
+"""Serves every frame: the backend that the healing machine picks, the next one in the same frame when it
+fails.
 
-Invariants: `upscale` returns an image for every frame that fits, whatever the backends do; errors, late frames and
-frames on the CPU are counted; loading a bundle is all or nothing for the primary backend.
+Invariants: `upscale` returns an image for every frame that fits, whatever the backends do; errors, late
+frames and frames on the CPU are counted; loading a bundle is all or nothing for the primary backend.
 """
 
 from __future__ import annotations
@@ -161,9 +162,7 @@ class Runner:
             spans = served.result.spans()
         total = served.result.simulated_ms if served.result is not None else None
         name = self._backends[served.choice].name if served.choice in self._backends else served.choice.value
-        self.trace.record(
-            FrameTrace(self._number, began, work, name, total or 0.0, tuple(spans), tuple(anomalies))
-        )
+        self.trace.record(FrameTrace(self._number, began, work, name, total or 0.0, tuple(spans), tuple(anomalies)))
         self._number += 1
 
 

@@ -1,8 +1,8 @@
 """Remembers what the last frames spent their time on, and exports it as a Chrome trace.
 
-The ring holds the last 100 frames whatever happened. One frame in a hundred, and every frame with an anomaly, is also
-kept beyond the ring, in a bounded list. Invariants: memory is bounded; a trace holds times, names and counts, never
-pixels.
+The ring holds the last 100 frames whatever happened. One frame in a hundred, and every frame with an anomaly,
+is also kept beyond the ring, in a bounded list. Invariants: memory is bounded; a trace holds times, names and
+counts, never pixels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class TraceLimits:
 
 @dataclass(frozen=True)
 class FrameTrace:
-    """One frame: when it began (seconds of the agent's clock), who served it, its parts, what was odd about it."""
+    """One frame: when it began (seconds of the agent's clock), who served it, its parts, what was odd about
+    it.
+    """
 
     number: int
     began: float
@@ -74,7 +76,14 @@ def _events(frames: Iterable[FrameTrace], process: str) -> Iterable[dict[str, ob
         start = frame.began * 1e6
         shared = {"ph": "X", "pid": 1, "cat": frame.work}
         detail = {"frame": frame.number, "backend": frame.backend, "anomalies": list(frame.anomalies)}
-        yield {**shared, "name": frame.work, "tid": 1, "ts": start, "dur": frame.total_ms * 1e3, "args": detail}
+        yield {
+            **shared,
+            "name": frame.work,
+            "tid": 1,
+            "ts": start,
+            "dur": frame.total_ms * 1e3,
+            "args": detail,
+        }
         for span in frame.spans:
             place = {"ts": start + span.start_ms * 1e3, "dur": span.duration_ms * 1e3}
             yield {**shared, "name": span.name, "tid": 2, **place, "args": dict(span.detail)}

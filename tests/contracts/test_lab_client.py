@@ -20,7 +20,8 @@ def receive():
     for size in header["blobs"]: sys.stdin.buffer.read(size)
     return header
 receive()
-send({"ok": True, "info": {"protocol": 1, "device_class": "x", "engine": "e", "driver": "1", "array_model": "m"}})
+info = {"protocol": 1, "device_class": "x", "engine": "e", "driver": "1", "array_model": "m"}
+send({"ok": True, "info": info})
 """
 
 
@@ -91,6 +92,10 @@ def test_another_protocol_version_is_refused() -> None:
 
 def test_frames_of_another_form_never_reach_the_device() -> None:
     with board("receive()") as lab:
-        for frames in (np.zeros((2, 2, 3), np.uint8), np.zeros((1, 2, 2, 3)), np.zeros((0, 2, 2, 3), np.uint8)):
+        for frames in (
+            np.zeros((2, 2, 3), np.uint8),
+            np.zeros((1, 2, 2, 3)),
+            np.zeros((0, 2, 2, 3), np.uint8),
+        ):
             with pytest.raises(ValueError, match="uint8"):
                 lab.run("model", frames)

@@ -25,7 +25,10 @@ def through(data: bytes, limits: LabLimits = LIMITS) -> Message:
 
 
 def test_header_and_arrays_come_back_equal() -> None:
-    arrays = {"frames": np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3), "none": np.zeros((0, 3), np.float64)}
+    arrays = {
+        "frames": np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3),
+        "none": np.zeros((0, 3), np.float64),
+    }
     message = through(b"".join(encode({"op": "run", "profile": None}, arrays)))
     assert message.header["op"] == "run"
     for name, values in arrays.items():

@@ -1,8 +1,8 @@
 """Turns a profile's commands into bound steps: views of memory, kernels and scratch are made once, at load.
 
-Literal: a step reads and writes at the command's own offsets. Scratch stands for what the hardware keeps in its
-gather unit and its accumulators. The only bytes taken at load are constants that `ConstantMap` proves to be the
-same in every frame.
+Literal: a step reads and writes at the command's own offsets. Scratch stands for what the hardware keeps in
+its gather unit and its accumulators. The only bytes taken at load are constants that `ConstantMap` proves to
+be the same in every frame.
 """
 
 from __future__ import annotations
@@ -48,13 +48,17 @@ class Binder:
         self._engine = engine
 
     def bind(self, stream: np.ndarray[tuple[int, ...], np.dtype[np.void]], prologue: int) -> list[BoundCommand]:
-        """Return the bound commands of prologue and frame; leaves the constants of the last frame in the SRAM."""
+        """Return the bound commands of prologue and frame; leaves the constants of the last frame in the
+        SRAM.
+        """
         commands = decode_stream(stream)
         constants = self._constants(commands, prologue)
         return [self._bind(command, constants.get(command.index)) for command in commands]
 
     def _constants(self, commands: list[Command], prologue: int) -> dict[int, Constants]:
-        """Return the tensors of each convolution that sees the same constants in the first frame and in the next."""
+        """Return the tensors of each convolution that sees the same constants in the first frame and in the
+        next.
+        """
         known = ConstantMap()
         seen: dict[int, Constants] = {}
         steady: dict[int, Constants] = {}
@@ -145,9 +149,7 @@ class Binder:
         cut = _clamp(write.array, command.addition_clamp.low, command.addition_clamp.high)
         return (*steps, *other.steps, add, *cut, *write.steps)
 
-    def _kernel(
-        self, command: Command, constants: Constants | None, source: Bytes, target: Bytes
-    ) -> tuple[Step, ...]:
+    def _kernel(self, command: Command, constants: Constants | None, source: Bytes, target: Bytes) -> tuple[Step, ...]:
         rows, cols = command.window.output_size(source.shape[0], source.shape[1])
         if (rows, cols) != target.shape[:2]:
             raise PlanViolation(f"a result of {rows}x{cols} for a region {target.shape}", command.where, _REMEDY)
@@ -179,7 +181,9 @@ def _clamp(array: Bytes, low: int, high: int) -> tuple[Step, ...]:
 
 @lru_cache(maxsize=LIMITS.cached_index_maps)
 def _filled(size: int, value: int) -> Bytes:
-    """Return a read-only array of one value; NumPy compares two arrays 15 times as fast as an array and a number."""
+    """Return a read-only array of one value; NumPy compares two arrays 15 times as fast as an array and a
+    number.
+    """
     filled = np.full(size, value, np.uint8)
     filled.setflags(write=False)
     return filled

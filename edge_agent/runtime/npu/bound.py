@@ -1,4 +1,4 @@
-"""A profile bound to one memory: everything a frame needs is made once, and kept for as long as it is used."""
+"""A profile bound to one memory: everything a frame needs is made once, and kept while it is used."""
 
 from __future__ import annotations
 
@@ -90,9 +90,7 @@ class BoundProfile:
 _bound: WeakKeyDictionary[Memory, OrderedDict[tuple[bytes, str], BoundProfile]] = WeakKeyDictionary()
 
 
-def bound_profile(
-    memory: Memory, program: Program, index: int, engine: Engine, content: bytes
-) -> BoundProfile:
+def bound_profile(memory: Memory, program: Program, index: int, engine: Engine, content: bytes) -> BoundProfile:
     """Return the profile bound to `memory`, made once for the same `content` digest; raises PlanViolation."""
     with memory.lock:
         kept = _bound.setdefault(memory, OrderedDict())
@@ -123,7 +121,9 @@ def _flat(commands: list[BoundCommand]) -> list[Step]:
 def _image(ddr: Bytes, offset: int, shape: tuple[int, int, int], name: str) -> Bytes:
     size = int(np.prod(shape))
     if min(shape) < 1 or offset < 0 or offset + size > ddr.size:
-        raise PlanViolation(f"{name} {shape} at {offset} of {ddr.size} bytes of DDR", "section PROFILES", "compile again")
+        raise PlanViolation(
+            f"{name} {shape} at {offset} of {ddr.size} bytes of DDR", "section PROFILES", "compile again"
+        )
     return ddr[offset : offset + size].reshape(shape)
 
 

@@ -2,12 +2,13 @@
 
 The plain run is compared, byte for byte, with runs in which
 
-- every byte that the program did not write is poison (two patterns: a read of what was never written differs);
+- every byte that the program did not write is poison (two patterns: a read of what was never written
+differs);
 - every byte is poisoned as soon as no later command reads it (a read past a buffer's life differs);
 - DMA commands run as late, and as early, as their waits allow (a missing wait differs).
 
-And a read that finds a tensor partly overwritten by another is reported from the stream alone. Slow: megabytes are
-filled after each command. It is about places, not about arithmetic: any engine will do.
+And a read that finds a tensor partly overwritten by another is reported from the stream alone. Slow:
+megabytes are filled after each command. It is about places, not about arithmetic: any engine will do.
 """
 
 from __future__ import annotations
@@ -129,4 +130,3 @@ def _position(pending: list[BoundCommand], event: int) -> int:
         if item.command.event == event:
             return place + 1
     return 0
-

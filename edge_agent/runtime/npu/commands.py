@@ -90,8 +90,12 @@ def _decode(index: int, raw: np.void) -> Command:
         output_zero_point=value["out_zp"],
         clamp=Clamp(value["clamp_lo"], value["clamp_hi"]),
         addition=AddParameters(
-            *(float(raw[name]) for name in ("a_scale", "b_scale", "c_scale")),
-            *(value[name] for name in ("a_zp", "b_zp", "c_zp")),
+            a_scale=float(raw["a_scale"]),
+            b_scale=float(raw["b_scale"]),
+            c_scale=float(raw["c_scale"]),
+            a_zero_point=value["a_zp"],
+            b_zero_point=value["b_zp"],
+            c_zero_point=value["c_zp"],
         ),
         addition_clamp=Clamp(value["add_lo"], value["add_hi"]),
     )
@@ -100,5 +104,6 @@ def _decode(index: int, raw: np.void) -> Command:
 _WINDOW = ("kh", "kw", "sh", "sw", "dh", "dw", "pt", "pb", "pl", "pr", "groups")
 _INTEGERS = (
     *_WINDOW, "flags", "kernel", "event", "wait", "weights_offset", "bias_offset", "quant_offset",
-    "weight_zp_offset", "input_zp", "out_zp", "clamp_lo", "clamp_hi", "a_zp", "b_zp", "c_zp", "add_lo", "add_hi",
+    "weight_zp_offset", "input_zp", "out_zp", "clamp_lo", "clamp_hi",
+    "a_zp", "b_zp", "c_zp", "add_lo", "add_hi",
 )  # fmt: skip

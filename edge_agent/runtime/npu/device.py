@@ -1,8 +1,8 @@
 """The device with its driver: loads programs, runs frames, and tells how long the target would have taken.
 
-Time is simulated: the stream's own time, stretched by the device's clock, with a little seeded jitter so that no two
-devices agree exactly. Invariants: a refused program or frame changes nothing; a failed run leaves the device usable;
-outputs are copies that the caller owns.
+Time is simulated: the stream's own time, stretched by the device's clock, with a little seeded jitter so that
+no two devices agree exactly. Invariants: a refused program or frame changes nothing; a failed run leaves the
+device usable; outputs are copies that the caller owns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DEFAULT_ARRAY_MODEL = "u85-like"
 
 @dataclass(frozen=True)
 class RunResult:
-    """One frame: outputs by name (uint8 [h, w, c], owned by the caller) and the simulated time on the device."""
+    """One frame: outputs by name (uint8 [h, w, c], owned by the caller), and the simulated time."""
 
     outputs: dict[str, NDArray[np.uint8]]
     simulated_ms: float
@@ -63,8 +63,8 @@ class LoadedProgram:
 class NpuDevice:
     """One emulated device of the target `target`.
 
-    `shared` devices take turns in one memory of the process, which is what lets hundreds run in one process; they
-    compute and time exactly as the others. `jitter` is the relative spread of the simulated time.
+    `shared` devices take turns in one memory of the process, which is what lets hundreds run in one process;
+    they compute and time exactly as the others. `jitter` is the relative spread of the simulated time.
     """
 
     def __init__(

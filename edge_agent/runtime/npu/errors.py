@@ -1,12 +1,12 @@
 """What the emulated NPU can refuse or fail at, split by what the caller can do.
 
-    NpuError
-    ├── ProgramRefused        the program cannot run here: use another bundle
-    │   ├── DriverTooOld      ... until the device's driver is changed
-    │   └── PlanViolation     ... because its memory plan is wrong: report the build
-    ├── FrameRefused          this frame does not fit the profile: give the right frame
-    └── DriverError           a run failed: count it, use the other backend, try later
-        └── DeviceHang        ... and the device did not answer before its deadline
+NpuError
+├── ProgramRefused        the program cannot run here: use another bundle
+│   ├── DriverTooOld      ... until the device's driver is changed
+│   └── PlanViolation     ... because its memory plan is wrong: report the build
+├── FrameRefused          this frame does not fit the profile: give the right frame
+└── DriverError           a run failed: count it, use the other backend, try later
+    └── DeviceHang        ... and the device did not answer before its deadline
 """
 
 from __future__ import annotations

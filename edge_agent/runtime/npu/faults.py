@@ -21,8 +21,8 @@ class FaultsInvalid(ValueError):
 class Faults:
     """What goes wrong on one device; the default is a healthy one.
 
-    `match` limits the faults to programs whose build id (hex) starts with it, or that have a kernel name in which
-    the regular expression is found; None means every program. `driver` is the device's driver version;
+    `match` limits the faults to programs whose build id (hex) starts with it, or that have a kernel name in
+    which the regular expression is found; None means every program. `driver` is the device's driver version;
     None means the newest that the target accepts.
     """
 

@@ -1,6 +1,7 @@
 """Which bytes of the SRAM each command reads and writes, and what follows: when bytes die, who wrote what.
 
-Works on the command stream alone, so that it checks the compiler's plan without trusting the compiler's records.
+Works on the command stream alone, so that it checks the compiler's plan without trusting the compiler's
+records.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def bytes_of(region: Region) -> NDArray[np.intp]:
 
 
 def _same_grid(read: Region, written: Region) -> bool:
-    """Whether two regions count the same pixels: equal strides and channels, starts a whole number of pixels apart."""
+    """Whether two regions count the same pixels: equal strides and channels, starts a whole number of pixels
+    apart.
+    """
     flat = written.rows == written.cols == 1  # a plain copy of bytes has no pixels
     if flat or (read.rows == read.cols == 1):
         return True

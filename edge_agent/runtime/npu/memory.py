@@ -1,8 +1,8 @@
 """The memories of one emulated NPU: an SRAM arena of exactly the target's size, and DDR for each program.
 
 Invariants: the arena is one array and never moves, so that kernels may be bound to addresses in it; only the
-profile named by `resident` has its constants in the arena, and whoever runs another one loads its constants first.
-Pages that no program touches cost the host nothing.
+profile named by `resident` has its constants in the arena, and whoever runs another one loads its constants
+first. Pages that no program touches cost the host nothing.
 """
 
 from __future__ import annotations

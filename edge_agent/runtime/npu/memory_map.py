@@ -1,11 +1,11 @@
 """Follows which bytes of the SRAM hold the program's own constants, command by command.
 
-Why: a convolution whose weights are the same constants in every frame is compiled once and shared by content; one
-whose weights are streamed or overwritten is read from the arena each time. Both are literal; this module decides.
+Why: a convolution whose weights are the same constants in every frame is compiled once and shared by content;
+one whose weights are streamed or overwritten is read from the arena each time. Both are literal; this module
+decides.
 """
 
 from __future__ import annotations
-
 
 from contracts.npu.program import Op, Space
 from edge_agent.runtime.npu.commands import Command

@@ -1,8 +1,8 @@
 """Finds a command's REGION in memory and moves bytes between its stored layout and plain [h, w, c] arrays.
 
-A reader gives engines a contiguous array: the memory itself where the layout allows, else a scratch array that a
-step fills first. A writer is the same the other way. Invariants: nothing outside of the region is touched; a region
-that leaves its memory is refused at load; steps allocate nothing.
+A reader gives engines a contiguous array: the memory itself where the layout allows, else a scratch array
+that a step fills first. A writer is the same the other way. Invariants: nothing outside of the region is
+touched; a region that leaves its memory is refused at load; steps allocate nothing.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def decode_region(raw: np.void, where: str) -> Region:
 
 
 def view(memory: Bytes, region: Region, where: str) -> Bytes:
-    """Return the stored bytes [rows, cols, channels] in place; raises PlanViolation when they leave the memory."""
+    """Return the stored bytes [rows, cols, channels] in place; raises PlanViolation when they leave the
+    memory.
+    """
     if region.offset + region.extent > memory.size:
         end = region.offset + region.extent
         raise PlanViolation(f"a region ends at byte {end} of a memory of {memory.size}", where, _REMEDY)
@@ -160,7 +162,9 @@ def _paired(region: Region, scratch: Bytes, stored: Bytes) -> tuple[Bytes, Bytes
 
 @lru_cache(maxsize=LIMITS.cached_index_maps)
 def _index_map(layout: int, block: int, shape: tuple[int, ...]) -> NDArray[np.intp]:
-    """Return, for each byte of the result, its place in a contiguous source of `shape`; shared by the process."""
+    """Return, for each byte of the result, its place in a contiguous source of `shape`; shared by the
+    process.
+    """
     places = np.arange(int(np.prod(shape)), dtype=np.intp).reshape(shape)
     height, width, depth = shape
     if layout == Layout.S2D:

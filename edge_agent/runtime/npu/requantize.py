@@ -19,7 +19,9 @@ _Floats = NDArray[np.float32] | np.float32
 
 @dataclass(frozen=True)
 class ConvolutionTensors:
-    """Constants of one convolution. `weights` is int8 [out, in/groups, kh, kw]; the rest is one per output channel."""
+    """Constants of one convolution. `weights` is int8 [out, in/groups, kh, kw]; the rest is one per output
+    channel.
+    """
 
     weights: NDArray[np.int8]
     bias: NDArray[np.int32]
@@ -28,7 +30,7 @@ class ConvolutionTensors:
 
 
 def convolve(source: Bytes, tensors: ConvolutionTensors, window: Window, input_zero_point: int) -> NDArray[np.int64]:
-    """Return the exact accumulators [oh, ow, out] of a u8 image [h, w, in]; padding counts as the zero point."""
+    """Return the exact accumulators [oh, ow, out] of a u8 image [h, w, in], padded by its zero point."""
     pads = ((window.pad_top, window.pad_bottom), (window.pad_left, window.pad_right), (0, 0))
     centred = np.pad(source.astype(np.int64) - input_zero_point, pads)
     height, width = window.output_size(source.shape[0], source.shape[1])
@@ -47,13 +49,15 @@ def convolve(source: Bytes, tensors: ConvolutionTensors, window: Window, input_z
                 out = slice(group * share, (group + 1) * share)
                 part = tap[:, :, group * inputs : (group + 1) * inputs]
                 total[:, :, out] += part @ weights[out, :, row, column].T
-    return total + tensors.bias.astype(np.int64)
+    total += tensors.bias
+    return total
 
 
 def requantize(accumulators: NDArray[np.int64], multiplier: NDArray[np.float32], zero_point: int) -> Bytes:
     """Return rint(float32(acc) * multiplier) + zero_point, saturated to 0..255."""
     scaled = np.rint(accumulators.astype(np.float32) * multiplier)
-    return np.clip(scaled + np.float32(zero_point), 0, 255).astype(np.uint8)
+    codes: Bytes = np.clip(scaled + np.float32(zero_point), 0, 255).astype(np.uint8)
+    return codes
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Simulated time of a stream, by events, written from docs/reference/npu-spec.md ("Time of one frame").
 
-Invariants: independent of the host and of the data; DMA commands run in order on one queue, all others in order on
-another; a wait ties the two. Times are nanoseconds from the start of the frame.
+Invariants: independent of the host and of the data; DMA commands run in order on one queue, all others in
+order on another; a wait ties the two. Times are nanoseconds from the start of the frame.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads a convolution's constants from the SRAM, at the command's own offsets.
 
-Layout (docs/reference/program.md): weights int8 [out, in/groups, kh, kw]; bias int32, multiplier float32 and weight
-zero point int8 one per output channel; weight zero point offset 0 means symmetric weights.
+Layout (docs/reference/program.md): weights int8 [out, in/groups, kh, kw]; bias int32, multiplier float32 and
+weight zero point int8 one per output channel; weight zero point offset 0 means symmetric weights.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ class Constants:
 
     @staticmethod
     def check(sram: Bytes, command: Command) -> None:
-        """Raise PlanViolation when a constant leaves the SRAM or the channels do not divide into the groups."""
+        """Raise PlanViolation when a constant leaves the SRAM, or groups do not divide the channels."""
         groups = command.window.groups
         if command.source.logical[2] % groups or command.target.logical[2] % groups:
             raise PlanViolation(f"channels that {groups} groups do not divide", command.where, "compile again")
         for offset, size in Constants.ranges(command):
             if offset + size > sram.size:
                 raise PlanViolation(
-                    f"constants end at byte {offset + size} of an SRAM of {sram.size}", command.where, "compile again"
+                    f"constants end at byte {offset + size} of an SRAM of {sram.size}",
+                    command.where,
+                    "compile again",
                 )
 
 

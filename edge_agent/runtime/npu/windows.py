@@ -22,7 +22,9 @@ class Window:
     groups: int = 1
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        """Return (rows, columns) of the result for an image of `height` x `width`; not positive = does not fit."""
+        """Return (rows, columns) of the result for an image of `height` x `width`; not positive = does not
+        fit.
+        """
         reach_h = self.dilation_height * (self.kernel_height - 1) + 1
         reach_w = self.dilation_width * (self.kernel_width - 1) + 1
         rows = (height + self.pad_top + self.pad_bottom - reach_h) // self.stride_height + 1

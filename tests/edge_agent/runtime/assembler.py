@@ -64,23 +64,33 @@ class Assembler:
         return value
 
     def load(self, data: bytes, space: Space = Space.CONST) -> int:
-        """Put `data` into CONSTANTS or QUANT and load it into SRAM in the prologue; returns its SRAM offset."""
+        """Put `data` into CONSTANTS or QUANT, load it in the prologue; returns its SRAM offset."""
         section = self.constants if space == Space.CONST else self.quant
         start, offset = len(section), self.room(len(data))
         section.extend(data.ljust(-(-len(data) // 128) * 128, b"\0"))
         shape = (1, 1, len(data))
-        self.command(
-            Op.DMA, src=region(space, start, shape), dst=region(Space.SRAM, offset, shape), prologue=True
-        )
+        self.command(Op.DMA, src=region(space, start, shape), dst=region(Space.SRAM, offset, shape), prologue=True)
         return offset
 
     def conv(
-        self, src: Any, dst: Any, weights: NDArray[np.int8], bias: NDArray[np.int32], mult: NDArray[np.float32],
+        self,
+        src: Any,
+        dst: Any,
+        weights: NDArray[np.int8],
+        bias: NDArray[np.int32],
+        mult: NDArray[np.float32],
         **fields: Any,
-    ) -> NDArray[np.void]:  # fmt: skip
+    ) -> NDArray[np.void]:
         """Append a convolution with resident constants; pads keep the size at stride 1."""
         half = weights.shape[2] // 2
-        defaults = {"pt": half, "pb": half, "pl": half, "pr": half, "kh": weights.shape[2], "kw": weights.shape[3]}
+        defaults = {
+            "pt": half,
+            "pb": half,
+            "pl": half,
+            "pr": half,
+            "kh": weights.shape[2],
+            "kw": weights.shape[3],
+        }
         return self.command(
             Op.CONV,
             src=src,
@@ -150,7 +160,12 @@ class Net:
 
 
 def residual_net(
-    height: int = 12, width: int = 16, channels: int = 8, blocks: int = 2, seed: int = 0, target: str = "npu-4t"
+    height: int = 12,
+    width: int = 16,
+    channels: int = 8,
+    blocks: int = 2,
+    seed: int = 0,
+    target: str = "npu-4t",
 ) -> Net:
     """Head (S2D from DDR), residual blocks in place, tail (D2S, anchor) to DDR."""
     random = np.random.default_rng(seed)

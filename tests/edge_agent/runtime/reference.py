@@ -14,7 +14,7 @@ Bytes = NDArray[np.uint8]
 
 def conv(x: Bytes, layer: Layer, input_zp: int, out_zp: int, low: int = 0, stride: int = 1) -> Bytes:
     """Return a same-padded convolution, requantised and clamped."""
-    outputs, inputs, kernel, _ = layer.weights.shape
+    kernel = layer.weights.shape[2]
     half = kernel // 2
     padded = np.pad(x.astype(np.float64) - input_zp, ((half, half), (half, half), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(0, 1))

@@ -1,4 +1,6 @@
-"""The healing machine: five errors open the breaker, a probe closes it, and no frame is ever without a server."""
+"""The healing machine: five errors open the breaker, a probe closes it, and no frame is ever without a
+server.
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_bad_options_end_with_a_reason(options: list[str], words: str) -> None:
 
 
 def test_an_unknown_device_class_ends_with_the_known_ones() -> None:
-    with pytest.raises(LabDied, match="npu-9t.*npu-4t"), LabClient([*COMMAND[:-1], "npu-9t"]):
+    with pytest.raises(LabDied, match=r"npu-9t.*npu-4t"), LabClient([*COMMAND[:-1], "npu-9t"]):
         pass
 
 

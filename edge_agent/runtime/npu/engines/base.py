@@ -1,4 +1,6 @@
-"""What an engine is: it makes kernels from constants, and a kernel bound to two places runs without arguments."""
+"""What an engine is: it makes kernels from constants, and a kernel bound to two places runs without
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class ConvolutionKernel(Protocol):
     """A convolution with its constants; result clamped to 0..255."""
 
     def bind(self, source: Bytes, target: Bytes) -> Step:
-        """Return a step that reads contiguous u8 [h, w, in] and writes contiguous u8 [oh, ow, out], both kept alive."""
+        """Return a step that reads contiguous u8 [h, w, in] and writes contiguous u8 [oh, ow, out], both kept
+        alive.
+        """
 
 
 class AdditionKernel(Protocol):

@@ -1,4 +1,4 @@
-"""The exact fallback: NumPy integers. Slow, needs nothing, and is what the other engine is checked against."""
+"""The exact fallback: NumPy integers. Slow, needs nothing; the other engine is checked against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Writes the few ONNX models that the engine needs, without the `onnx` package (31 MB that a device can spare).
+"""Writes the few ONNX models that the engine needs, without the `onnx` package (31 MB that a device can
+spare).
 
 A model here is one node: u8 inputs, u8 output, everything else an initialiser. Field numbers are those of
 onnx.proto3 (IR version 9).
@@ -58,7 +59,9 @@ def one_node_model(
     attributes: Mapping[str, int | Sequence[int]],
     rank: int,
 ) -> bytes:
-    """Return a serialised model: `operator` of com.microsoft on `arguments`, result `y`; free arguments are u8 inputs."""
+    """Return a serialised model: `operator` of com.microsoft on `arguments`, result `y`; free arguments are
+    u8 inputs.
+    """
     node = b"".join(_block(1, name) for name in arguments) + _block(2, "y") + _block(4, operator)
     node += b"".join(_block(5, _attribute(name, value)) for name, value in attributes.items())
     node += _block(7, "com.microsoft")

@@ -1,15 +1,15 @@
 """ONNX Runtime as the engine: QLinearConv channels-last and QLinearAdd, bound by pointer to the arena.
 
-Why sessions are shared process-wide by content: hundreds of light devices run the same bundle. Why each new kernel
-is checked against NumPy: a CPU or a build of ONNX Runtime that saturates or rounds otherwise must not change a
-pixel; a kernel that differs is replaced by the exact one.
+Why sessions are shared process-wide by content: hundreds of light devices run the same bundle. Why each new
+kernel is checked against NumPy: a CPU or a build of ONNX Runtime that saturates or rounds otherwise must not
+change a pixel; a kernel that differs is replaced by the exact one.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from threading import Lock
 
@@ -36,7 +36,7 @@ def _session(model: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _bind(session: onnxruntime.InferenceSession, places: dict[str, Bytes], shapes: dict[str, Sequence[int]]) -> Step:
+def _bind(session: onnxruntime.InferenceSession, places: dict[str, Bytes], shapes: Mapping[str, Sequence[int]]) -> Step:
     binding = session.io_binding()
     for name, place in places.items():
         attach = binding.bind_output if name == "y" else binding.bind_input
@@ -71,7 +71,7 @@ class OrtAddition:
 
 
 class OrtEngine:
-    """Kernels in ONNX Runtime; `unsigned_weights` avoids the instruction that saturates on CPUs without VNNI."""
+    """Kernels in ONNX Runtime; `unsigned_weights` avoids what saturates on CPUs without VNNI."""
 
     def __init__(self, unsigned_weights: bool = False) -> None:
         self.name = "ort-u8u8" if unsigned_weights else "ort"
@@ -171,7 +171,9 @@ def _content_key(tensors: ConvolutionTensors, window: Window, *zero_points: int)
 
 
 def _agree(fast: ConvolutionKernel, exact: ConvolutionKernel, tensors: ConvolutionTensors, window: Window) -> bool:
-    """Compare both kernels on a small image of extreme and random codes; False when the window does not fit it."""
+    """Compare both kernels on a small image of extreme and random codes; False when the window does not fit
+    it.
+    """
     reach = max(window.dilation_height * window.kernel_height, window.dilation_width * window.kernel_width)
     side = reach + 2 * max(window.stride_height, window.stride_width)
     random = np.random.default_rng(0x5E1F)
@@ -180,10 +182,10 @@ def _agree(fast: ConvolutionKernel, exact: ConvolutionKernel, tensors: Convoluti
     height, width = window.output_size(side, side)
     if height < 1 or width < 1:
         return False
-    results = [np.empty((height, width, len(tensors.weights)), np.uint8) for _ in range(2)]
-    for kernel, result in zip((fast, exact), results, strict=True):
-        kernel.bind(source, result)()
-    return bool(np.array_equal(*results))
+    one, other = (np.empty((height, width, len(tensors.weights)), np.uint8) for _ in range(2))
+    fast.bind(source, one)()
+    exact.bind(source, other)()
+    return np.array_equal(one, other)
 
 
 def _inputs(tensors: ConvolutionTensors, window: Window) -> int:

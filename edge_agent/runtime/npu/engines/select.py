@@ -1,7 +1,7 @@
 """Picks the engine at start-up: the fastest one that passes a test made to saturate 16-bit pair sums.
 
-ONNX Runtime's u8 x s8 kernel saturates on x86 CPUs without VNNI (onnxruntime issue 16105), so the test multiplies
-255 by +-127 over many channels, where pairs reach 64,770.
+ONNX Runtime's u8 x s8 kernel saturates on x86 CPUs without VNNI (onnxruntime issue 16105), so the test
+multiplies 255 by +-127 over many channels, where pairs reach 64,770.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from edge_agent.runtime.npu.engines.base import Engine
 from edge_agent.runtime.npu.engines.numpy_engine import NumpyConvolution, NumpyEngine
 from edge_agent.runtime.npu.requantize import ConvolutionTensors
 from edge_agent.runtime.npu.windows import Window
-
 
 try:
     from edge_agent.runtime.npu.engines.ort_engine import OrtEngine
@@ -45,10 +44,10 @@ def passes_self_test(engine: Engine) -> bool:
     kernel, exact = (candidate.convolution(tensors, window, 0, 3) for candidate in (engine, NumpyEngine()))
     if isinstance(kernel, NumpyConvolution):
         return False  # the engine itself fell back, so it would be slow everywhere
-    results = [np.zeros((8, 8, 16), np.uint8) for _ in range(2)]
-    for candidate, result in zip((kernel, exact), results, strict=True):
-        candidate.bind(source, result)()
-    return bool(np.array_equal(*results))
+    fast, slow = (np.zeros((8, 8, 16), np.uint8) for _ in range(2))
+    kernel.bind(source, fast)()
+    exact.bind(source, slow)()
+    return np.array_equal(fast, slow)
 
 
 _CANDIDATES: tuple[Engine, ...] = (*_FAST, NumpyEngine())

@@ -1,0 +1,149 @@
+"""Engines agree with plain arithmetic, and the start-up test sees a CPU that saturates."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from edge_agent.runtime.npu.engines import ort_engine, select
+from edge_agent.runtime.npu.engines.base import Bytes, ConvolutionKernel, Step
+from edge_agent.runtime.npu.engines.numpy_engine import NumpyEngine, TableAddition
+from edge_agent.runtime.npu.engines.onnx_bytes import one_node_model
+from edge_agent.runtime.npu.engines.ort_engine import OrtConvolution, OrtEngine
+from edge_agent.runtime.npu.requantize import AddParameters, ConvolutionTensors, addition_table
+from edge_agent.runtime.npu.windows import Window
+
+
+class Saturating:
+    """A kernel as an AVX2 CPU without VNNI computes it: sums of two products cut to 16 bits."""
+
+    def __init__(self, tensors: ConvolutionTensors, window: Window, *zero_points: int) -> None:
+        self._parts = (tensors, window, zero_points)
+
+    def bind(self, source: Bytes, target: Bytes) -> Step:
+        tensors, window, (input_zp, output_zp) = self._parts
+        pairs = source.reshape(*source.shape[:2], -1, 2).astype(np.int64)
+        cut = np.clip(pairs.sum(axis=-1) * 127, -32768, 32767) // 127
+        smaller = np.stack((cut // 2, cut - cut // 2), axis=-1).reshape(source.shape).clip(0, 255)
+        exact = NumpyEngine().convolution(tensors, window, input_zp, output_zp)
+        return exact.bind(smaller.astype(np.uint8), target)
+
+
+class SaturatingEngine:
+    name = "saturating"
+
+    def convolution(
+        self, tensors: ConvolutionTensors, window: Window, input_zero_point: int, output_zero_point: int
+    ) -> ConvolutionKernel:
+        return Saturating(tensors, window, input_zero_point, output_zero_point)
+
+    def addition(self, parameters: AddParameters) -> TableAddition:
+        return TableAddition(addition_table(parameters))
+
+
+def random_tensors(random: np.random.Generator, inputs: int, outputs: int, kernel: int) -> ConvolutionTensors:
+    return ConvolutionTensors(
+        random.integers(-128, 128, (outputs, inputs, kernel, kernel)).astype(np.int8),
+        random.integers(-9000, 9000, outputs).astype(np.int32),
+        random.uniform(1e-4, 3e-3, outputs).astype(np.float32),
+        np.zeros(outputs, np.int8),
+    )
+
+
+def test_a_saturating_engine_fails_the_start_up_test() -> None:
+    assert not select.passes_self_test(SaturatingEngine())
+
+
+def test_an_engine_that_falls_back_by_itself_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OrtConvolution, "bind", Saturating.bind)
+    monkeypatch.setattr(ort_engine, "_agree", lambda *_: False)
+    assert not select.passes_self_test(OrtEngine())
+
+
+def test_a_kernel_that_differs_is_replaced_by_the_exact_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(self: OrtConvolution, source: Bytes, target: Bytes) -> Step:
+        return lambda: target.fill(3)
+
+    monkeypatch.setattr(OrtConvolution, "bind", wrong)
+    random = np.random.default_rng(0)
+    tensors, window = random_tensors(random, 4, 6, 3), Window(3, 3)
+    kernel = OrtEngine().convolution(tensors, window, 5, 9)
+    assert not isinstance(kernel, OrtConvolution)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_window_gives_the_same_in_every_engine(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    kernel, inputs, outputs = int(random.choice([1, 3, 5])), *map(int, random.integers(1, 40, 2))
+    groups = int(random.choice([1, 1, 2]))
+    window = Window(
+        kernel,
+        kernel,
+        *map(int, random.integers(1, 3, 4)),
+        *map(int, random.integers(0, 3, 4)),
+        groups=groups,
+    )
+    tensors = random_tensors(random, inputs, outputs * groups, kernel)
+    source = random.integers(0, 256, (19, 23, inputs * groups), dtype=np.uint8)
+    zero_points = tuple(map(int, random.integers(0, 256, 2)))
+    results = []
+    for name in ("ort", "ort-u8u8", "numpy"):
+        target = np.zeros((*window.output_size(19, 23), outputs * groups), np.uint8)
+        select.engine_named(name).convolution(tensors, window, *zero_points).bind(source, target)()
+        results.append(target)
+    assert np.array_equal(results[0], results[2])
+    assert np.array_equal(results[1], results[2])
+
+
+def test_weight_zero_points_that_differ_by_channel_are_exact() -> None:
+    random = np.random.default_rng(1)
+    plain = random_tensors(random, 5, 4, 3)
+    shift = np.array([-3, 0, 7, 100], np.int8)
+    shifted = ConvolutionTensors(plain.weights // 2, plain.bias, plain.multiplier, shift)
+    source = random.integers(0, 256, (6, 6, 5), dtype=np.uint8)
+    target, expected = np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8)
+    OrtEngine().convolution(shifted, Window(3, 3), 3, 9).bind(source, target)()
+    windows = np.lib.stride_tricks.sliding_window_view(source.astype(float) - 3, (3, 3), axis=(0, 1))
+    weights = (plain.weights // 2).astype(float) - shift[:, None, None, None]
+    total = np.einsum("ywcij,ocij->ywo", windows, weights) + plain.bias
+    expected[...] = np.clip(np.rint(total.astype(np.float32) * plain.multiplier) + 9, 0, 255)
+    assert np.array_equal(target, expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_additions_agree_for_every_pair_and_every_length(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    scales = [float(np.float32(value)) for value in random.uniform(0.002, 0.1, 3)]
+    if seed < 4:
+        scales = [0.5, 0.25, 1.0]  # many results lie exactly between two codes
+    parameters = AddParameters(*scales, *map(int, random.integers(0, 256, 3)))
+    table = addition_table(parameters)
+    for size in (1, 7, 33, 65536):
+        left, right = random.integers(0, 256, (2, size), dtype=np.uint8)
+        for name in ("ort", "numpy"):
+            target = np.zeros(size, np.uint8)
+            select.engine_named(name).addition(parameters).bind(left, right, target)()
+            assert np.array_equal(target, table[left, right])
+
+
+def test_hand_written_models_are_valid_onnx() -> None:
+    initialisers = {"as": np.array(1.0, np.float32), "az": np.array(0, np.uint8)}
+    arguments = ["a", "as", "az", "b", "as", "az", "as", "az"]
+    model = onnx.load_from_string(one_node_model("QLinearAdd", arguments, initialisers, {"k": (1, 300)}, 1))
+    assert [node.op_type for node in model.graph.node] == ["QLinearAdd"]
+    assert [value.name for value in model.graph.input] == ["a", "b"]
+    assert list(model.graph.node[0].attribute[0].ints) == [1, 300]
+
+
+def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(select.EngineUnknown, match="numpy"):
+        select.engine_named("abacus")
+
+
+def test_engines_share_one_kernel_for_equal_content() -> None:
+    engine, random = OrtEngine(), np.random.default_rng(2)
+    tensors = random_tensors(random, 4, 4, 3)
+    again = ConvolutionTensors(*(part.copy() for part in vars(tensors).values()))
+    assert engine.convolution(tensors, Window(3, 3), 1, 2) is engine.convolution(again, Window(3, 3), 1, 2)
+    assert engine.convolution(tensors, Window(3, 3), 1, 2) is not engine.convolution(tensors, Window(3, 3), 1, 3)

@@ -1,0 +1,101 @@
+"""Simulated time, worked out by hand from docs/reference/npu-spec.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contracts.npu.program import Op, Program, Space
+from contracts.npu.spec import load_spec
+from edge_agent.runtime.npu import NpuDevice
+from edge_agent.runtime.npu.commands import decode_stream
+from edge_agent.runtime.npu.timing import FrameTime, Timer
+from tests.edge_agent.runtime.assembler import Assembler, layer, region
+
+SPEC = load_spec("npu-4t")
+SIZE = (20, 30, 16)
+
+
+def times(build: Assembler, array: str = "ideal", mhz: float | None = None) -> FrameTime:
+    program = Program.open(build.program(SIZE, [("y", 65536, SIZE)], 1 << 20))
+    commands = decode_stream(program.commands(0))[program.profiles[0].n_prologue :]
+    return Timer(SPEC, SPEC.array_model(array), mhz).time(commands, program.names)
+
+
+def convolution(build: Assembler, to: Space = Space.SRAM, flags: int = 1, **fields: Any) -> None:
+    random = np.random.default_rng(0)
+    item = layer(random, 16, 24)
+    source = region(Space.SRAM, build.room(20 * 30 * 16), SIZE)
+    target = fields.pop("dst", None)
+    target = region(to, build.room(20 * 30 * 24), (20, 30, 24)) if target is None else target
+    build.conv(source, target, item.weights, item.bias, item.mult, flags=flags, **fields)
+
+
+MACS = 20 * 30 * 9 * 16 * 24
+PADDED = 20 * 30 * 12 * 16 * 32
+
+
+def test_a_convolution_costs_its_launch_and_its_macs() -> None:
+    build = Assembler(names=["a"])
+    convolution(build)
+    assert times(build).total_ns == pytest.approx(78_000 + MACS / 2000)
+    assert times(build, "u85-like").total_ns == pytest.approx(78_000 + PADDED / 2000)
+
+
+def test_a_further_command_of_a_kernel_costs_its_dispatch() -> None:
+    build = Assembler(names=["a"])
+    convolution(build)
+    convolution(build, flags=0)
+    time = times(build)
+    assert time.total_ns == pytest.approx(79_000 + 2 * MACS / 2000)
+    assert [row.commands for row in time.kernels] == [2]
+
+
+def test_a_store_to_ddr_streams_while_it_computes() -> None:
+    build = Assembler(names=["a"])
+    convolution(build, Space.DDR)
+    stream = 100 + 20 * 30 * 24 / (32 * 0.9)
+    time = times(build)
+    assert time.total_ns == pytest.approx(78_000 + max(MACS / 2000, stream))
+    assert time.ddr_bytes == 20 * 30 * 24
+
+
+def test_a_dma_overlaps_with_compute_until_someone_waits() -> None:
+    moving = 100 + 20 * 30 * 16 / (32 * 0.9)
+    for waits in (False, True):
+        build = Assembler(names=["a"])
+        data = region(Space.DDR, 0, SIZE)
+        event = int(build.command(Op.DMA, src=data, dst=region(Space.SRAM, build.room(9600), SIZE))["event"])
+        convolution(build, wait=event if waits else 0)
+        alone = 78_000 + MACS / 2000
+        assert times(build).total_ns == pytest.approx(alone + moving if waits else alone)
+
+
+def test_a_strided_dma_pays_for_each_row() -> None:
+    build = Assembler(names=["a"])
+    wide = region(Space.SRAM, build.room(20 * 30 * 32), SIZE, row_stride=960, pixel_stride=32)
+    build.command(Op.DMA, src=region(Space.DDR, 0, SIZE), dst=wide)
+    assert times(build).total_ns == pytest.approx(20 * 100 + 9600 / (32 * 0.9))
+
+
+def test_a_lower_clock_stretches_compute_and_launch_but_not_ddr() -> None:
+    build = Assembler(names=["a"])
+    convolution(build)
+    assert times(build, mhz=500).total_ns == pytest.approx(2 * (78_000 + MACS / 2000))
+    build = Assembler(names=["a"])
+    data = region(Space.DDR, 0, SIZE)
+    build.command(Op.DMA, src=data, dst=region(Space.SRAM, build.room(9600), SIZE))
+    assert times(build, mhz=500).total_ns == pytest.approx(times(build).total_ns)
+
+
+def test_a_profile_switch_costs_its_prologue_once() -> None:
+    build = Assembler(names=["a"])
+    convolution(build, Space.DDR, dst=region(Space.DDR, 65536, (20, 30, 24)))
+    program = build.program(SIZE, [("y", 65536, (20, 30, 24))], 1 << 20)
+    device = NpuDevice("npu-4t", jitter=0.0)
+    loaded = device.load(Program.open(program))
+    frame = np.zeros(SIZE, np.uint8)
+    first, second, third = (device.infer(loaded, frame).simulated_ms for _ in range(3))
+    assert first > second == third
