@@ -72,7 +72,7 @@ def compile_command(
         if as_json:
             _print_json(report.to_json())
         else:
-            render_report(Console(), report)
+            render_report(_console(), report)
 
 
 @app.command("inspect")
@@ -88,7 +88,7 @@ def inspect_command(
         if as_json:
             _print_json(facts)
         else:
-            render_inspection(Console(), facts)
+            render_inspection(_console(), facts)
 
 
 @app.command("verify")
@@ -129,7 +129,7 @@ def compare_perf_command(
         if as_json:
             _print_json({"ok": not regressions, "regressions": [asdict(entry) for entry in regressions]})
         else:
-            console = Console()
+            console = _console()
             for entry in regressions:
                 console.print(f"[red]regression[/red] {entry}", soft_wrap=True)
             if not regressions:
@@ -160,7 +160,7 @@ def _profile_table(file: Path) -> bytes:
 
 
 def _print_findings(findings: dict[str, list[Finding]]) -> None:
-    console = Console()
+    console = _console()
     for name, found in findings.items():
         state = f"[red]{len(found)} findings[/red]" if found else "[green]verified[/green]"
         console.print(f"{name}: {state}")
@@ -183,6 +183,10 @@ def _object(path: Path) -> dict[str, object]:
     if not isinstance(value, dict):
         raise CompileError(str(path), "not a JSON object", "give a JSON object")
     return value
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 120)
 
 
 def _print_json(value: object) -> None:

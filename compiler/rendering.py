@@ -78,7 +78,7 @@ def _reasons(console: Console, head: str, lines: Iterable[str]) -> None:
 def _table(*columns: str) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+        table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
     return table
 
 
