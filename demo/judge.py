@@ -169,7 +169,7 @@ def _picture(recording: Recording, plain: Frames, before: Frames, after: Frames,
 
     def cut(frames: Frames) -> Frames:
         crop = frames[frame, top : top + rows, left : left + columns].astype(np.float32)
-        return np.clip(crop / max(recording.degradation.gain, 0.2), 0, 255).astype(np.uint8)
+        return np.asarray(np.clip(crop / max(recording.degradation.gain, 0.2), 0, 255), dtype=np.uint8)
 
     images = (
         ("received, enlarged", cut(plain)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,10 +78,8 @@ class Observer:
         return self._get(f"/releases/v1/rollouts/{rollout_id}") or {}
 
     def _fleet(self) -> Json:
-        try:
+        with contextlib.suppress(OSError, ValueError):
             self._last["fleet"] = json.loads(self._status.read_text())
-        except (OSError, ValueError):
-            pass
         found: Json = self._last.get("fleet", {})
         return found
 

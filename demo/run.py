@@ -111,15 +111,16 @@ def _last_figures(stage: Stage, act: FirstAct) -> list[Figure]:
     ]
 
 
+def _by_a_person(entry: Json) -> bool:
+    return str(entry["actor"]).startswith("operator") and entry["action"] not in SETTING_UP
+
+
 SETTING_UP = frozenset({"enrolment-token.created"})
 """What `edgeloop up` does at its start with the operator's token, before the loop runs."""
 
 
 def _full_status(stage: Stage) -> list[Json]:
-    found = []
-    for path in sorted(stage.folder.glob("agent-*/status.json")):
-        found.append(json.loads(path.read_text()))
-    return found
+    return [json.loads(path.read_text()) for path in sorted(stage.folder.glob("agent-*/status.json"))]
 
 
 def _corpus(video: Path | None) -> Corpus:
@@ -150,7 +151,8 @@ def _environment(clock_file: Path, settings: DemoSettings) -> dict[str, str]:
 
 def _pace(settings: DemoSettings) -> str:
     return (
-        f"Time is compressed: a day passes in {settings.day_s:g} s (factor {settings.watching_factor:,.0f}) while the fleet is "
-        f"watched, factor {settings.learning_factor:g} while a model is trained, {settings.release_factor:,.0f} during rollouts. "
+        f"Time is compressed: a day passes in {settings.day_s:g} s (factor {settings.watching_factor:,.0f}) "
+        f"while the fleet is watched, factor {settings.learning_factor:g} while a model is trained, "
+        f"{settings.release_factor:,.0f} during rollouts. "
         f"{settings.light_devices} light and {settings.full_devices} full devices."
     )

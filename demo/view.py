@@ -64,7 +64,8 @@ class View:
 def render(board: Board, sight: Sight) -> RenderableType:
     """The whole screen."""
     head = Table.grid(expand=True)
-    head.add_row(Text("EdgeLoop", style="bold"), Text(board.pace, style="dim"), justify="left")
+    head.add_row(Text("EdgeLoop", style="bold"))
+    head.add_row(Text(board.pace, style="dim"))
     clock = f"{board.seconds:.0f} s of {board.limit_s:.0f} s   {board.sim}"
     middle = Table.grid(expand=True, padding=(0, 1))
     middle.add_column(ratio=2)
@@ -130,7 +131,8 @@ def _releases(board: Board, sight: Sight) -> RenderableType:
     for rollout in reversed(sight.rollouts[:4]):
         stages = rollout.get("stages") or [{}]
         stage = stages[min(rollout.get("stage", 0), len(stages) - 1)]
-        share = f"{(stage.get('basis_points') or 0) / 100:.0f} %, {stage.get('confirmed', 0)} confirmed, {stage.get('failed', 0)} failed"
+        percent = (stage.get("basis_points") or 0) / 100
+        share = f"{percent:.0f} %, {stage.get('confirmed', 0)} confirmed, {stage.get('failed', 0)} failed"
         name = board.names.get(rollout["digest"], rollout["release_version"])
         table.add_row(
             "rollout",

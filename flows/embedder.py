@@ -30,7 +30,7 @@ class _Output:
 
     def bytes(self, values: NDArray[np.float32]) -> NDArray[np.uint8]:
         codes = np.rint(values / np.float32(self.scale)) + self.zero_point
-        return np.clip(codes, 0, 255).astype(np.uint8)
+        return np.asarray(np.clip(codes, 0, 255), dtype=np.uint8)
 
 
 class SegmentEmbedder:

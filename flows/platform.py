@@ -65,7 +65,8 @@ class Platform:
         base_url, token = os.environ.get("EDGELOOP_BASE_URL"), os.environ.get("EDGELOOP_SERVICE_TOKEN")
         if not base_url or not token:
             raise PlatformError(
-                "EDGELOOP_BASE_URL and EDGELOOP_SERVICE_TOKEN are not set; start the flow under `edgeloop up` or set them"
+                "EDGELOOP_BASE_URL and EDGELOOP_SERVICE_TOKEN are not set; "
+                "start the flow under `edgeloop up` or set them"
             )
         return cls(base_url, token)
 

@@ -107,8 +107,8 @@ def search(
     if not feasible:
         fastest = min(evaluated, key=lambda candidate: candidate.latency_ratio)
         raise FlowError(
-            f"no network within {chosen.limit:.2f}x of the production latency (fastest found {fastest.latency_ratio:.2f}x); "
-            "allow smaller stages in the space or raise the limit"
+            f"no network within {chosen.limit:.2f}x of the production latency "
+            f"(fastest found {fastest.latency_ratio:.2f}x); allow smaller stages in the space or raise the limit"
         )
     best = max(feasible, key=lambda candidate: (candidate.psnr, -candidate.latency_ratio))
     return SearchResult(best, pareto(evaluated), evaluated, genome.size, genome.affected)

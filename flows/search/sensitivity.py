@@ -73,7 +73,7 @@ def _energy(net: VsrNet, pairs: PairSet, batches: int, seed: int) -> dict[str, f
         net.zero_grad(set_to_none=True)
         output = net(torch.from_numpy(low).permute(0, 3, 1, 2).float() / 255.0)
         target = torch.from_numpy(high).permute(0, 3, 1, 2).float() / 255.0
-        torch.nn.functional.l1_loss(output, target).backward()
+        torch.nn.functional.l1_loss(output, target).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         for name, modules in groups.items():
             totals[name] = totals.get(name, 0.0) + sum(_taylor(module) for module in modules)
     net.zero_grad(set_to_none=True)

@@ -58,13 +58,24 @@ class OperatorTable:
             )
         total += float(np.median(ends))
         for block in architecture.blocks:
-            total += self._block_us(target, profile, architecture.trunk, block)
+            total += self._row(target, profile, architecture.trunk, block).block_us
         return total
 
     def worst_ratio(self, architecture: Architecture, reference: Architecture) -> float:
         """Largest predicted latency ratio to `reference` over all targets and profiles."""
         pairs = sorted({(row.target, row.profile) for row in self.rows})
         return max(self.latency_us(architecture, *pair) / self.latency_us(reference, *pair) for pair in pairs)
+
+    def ddr_bytes(self, architecture: Architecture, target: str, profile: str) -> int:
+        """Predicted DDR bytes of one frame: frames and weights, plus what each block spills."""
+        least = min(row.ddr_bytes for row in self.rows if (row.target, row.profile) == (target, profile))
+        blocks = [self._row(target, profile, architecture.trunk, block) for block in architecture.blocks]
+        return least + sum(row.ddr_bytes - least for row in blocks)
+
+    def worst_ddr_ratio(self, architecture: Architecture, reference: Architecture) -> float:
+        """Largest predicted ratio of DDR traffic to `reference` over all targets and profiles."""
+        pairs = sorted({(row.target, row.profile) for row in self.rows})
+        return max(self.ddr_bytes(architecture, *pair) / self.ddr_bytes(reference, *pair) for pair in pairs)
 
     def to_json(self) -> str:
         """Plain arrays as text."""
@@ -76,16 +87,13 @@ class OperatorTable:
         raw = json.loads(text)
         return OperatorTable(tuple(BlockCost(**row) for row in raw["rows"]), dict(raw["facts"]))
 
-    def _block_us(self, target: str, profile: str, trunk: int, block: Stage) -> float:
+    def _row(self, target: str, profile: str, trunk: int, block: Stage) -> BlockCost:
         for row in self.rows:
-            if (row.target, row.profile, row.trunk, row.mid, row.kernel) == (
-                target,
-                profile,
-                trunk,
+            if (row.target, row.profile, row.trunk) == (target, profile, trunk) and (row.mid, row.kernel) == (
                 block.mid,
                 block.kernel,
             ):
-                return row.block_us
+                return row
         raise FlowError(f"operator table lacks a {block.mid}-wide k{block.kernel} block on {target} at {profile}")
 
 

@@ -26,6 +26,7 @@ from flows.tasks.vsr.train import TrainSettings, finetune
 
 ADAPT_SHARE, FINETUNE_SHARE, QAT_SHARE = 0.22, 0.58, 0.20
 MINIMUM_MINUTES = 0.2
+DDR_LIMIT = 1.08
 
 
 def study(run: RunContext, pairs: TrainingPairs) -> Json:
@@ -66,11 +67,18 @@ def search_architecture(run: RunContext, pairs: TrainingPairs, studied: Json) ->
         return 0.5 * (evaluate(net, pairs.normal_validation).psnr_y + evaluate(net, pairs.hard_validation).psnr_y)
 
     result = search(
-        supernet.space, inherited, affected, quality, lambda a: table.worst_ratio(a, inherited),
+        supernet.space, inherited, affected, quality, lambda a: cost_ratio(table, a, inherited),
         SearchSettings(limit=run.settings.latency_limit, seed=run.settings.seed),
         progress=lambda share: run.progress("searching", share),
     )  # fmt: skip
     return _search_json(result, inherited)
+
+
+def cost_ratio(table: OperatorTable, architecture: Architecture, production: Architecture) -> float:
+    """Latency relative to production; a network that moves too much over DDR counts by that instead."""
+    ddr = table.worst_ddr_ratio(architecture, production)
+    latency = table.worst_ratio(architecture, production)
+    return latency if ddr <= DDR_LIMIT else max(latency, ddr)
 
 
 def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
@@ -80,7 +88,8 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     if architecture == run.parent.architecture and run.parent.weights is not None:
         load_weights(net, run.parent.weights.read_bytes())
     finetune(
-        net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE), settings=TrainSettings(rate=1.5e-3, seed=run.settings.seed),
+        net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
+        settings=TrainSettings(rate=1.5e-3, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / "finetune.pt",
     )  # fmt: skip
@@ -124,7 +133,7 @@ def weights_of(net: VsrNet) -> bytes:
     """Float weights as npz."""
     buffer = io.BytesIO()
     arrays = {name: value.detach().contiguous().numpy() for name, value in net.state_dict().items()}
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]  # numpy types the keywords as allow_pickle
+    np.savez(buffer, **arrays)
     return buffer.getvalue()
 
 
