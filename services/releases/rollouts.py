@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from contracts.wire.releases import RolloutRequest, RolloutState
 from services.kit.audit import record
 from services.kit.auth import Subject
-from services.releases import bundles, fleet, service, state_document
+from services.releases import bundles, fleet, production, service, state_document
 from services.releases.domain.machine import ACTIVE, Event, IllegalTransition, after
 from services.releases.domain.plan import exposed, plan_stages
 from services.releases.errors import (
@@ -84,9 +84,13 @@ def start(session: Session, subject: Subject, row: RolloutRow) -> None:
     _check_reach(row, bundle, found)
     _supersede(session, subject, row)
     row.first_release = found.on_another == 0
-    points = plan_stages(row.requested, found.buckets, row.min_devices, POLICY.minimum_canary, POLICY.stratum_share)
+    points = plan_stages(
+        row.requested, found.buckets, row.min_devices, POLICY.minimum_canary, POLICY.stratum_share
+    )
     for index, basis_points in enumerate(points):
-        session.add(StageRow(rollout_id=row.id, index=index, basis_points=basis_points, targeted={}, fleet={}))
+        session.add(
+            StageRow(rollout_id=row.id, index=index, basis_points=basis_points, targeted={}, fleet={})
+        )
     row.state = following
     session.flush()
     _enter(session, row, 0, found)
@@ -104,7 +108,9 @@ def act(
     """An operator's (or a service's) start, pause, resume or roll back; `version` is what the caller has seen."""
     row = locked(session, rollout_id)
     if version is not None and version != row.version:
-        raise VersionMismatch(f"rollout {row.id} is at version {row.version}, you have seen {version}; look again")
+        raise VersionMismatch(
+            f"rollout {row.id} is at version {row.version}, you have seen {version}; look again"
+        )
     row.human_actions += subject.kind == "operator"
     match event:
         case Event.START:
@@ -149,6 +155,7 @@ def complete(session: Session, row: RolloutRow, why: str, actor: Actor = SYSTEM)
         other.standing = False
     if not row.selector:
         control.baseline_digest = row.digest
+        production.announce(session, row.digest, f"completed-{row.id}")
     record(session, actor, "rollout.completed", _name(row), {"why": why})
     state_document.publish(session)
 
@@ -187,6 +194,7 @@ def roll_back(
     control = state_document.lock_control(session)
     if was_completed and control.baseline_digest == row.digest:
         control.baseline_digest = row.previous_digest
+        production.announce(session, row.previous_digest, f"withdrawn-{row.id}-{row.version}")
     record(session, actor, "rollout.rolled-back", _name(row), {"why": why, "stage": row.stage})
     _alert(session, "rollout.rolled-back", row, why)
     state_document.publish(session)
@@ -245,7 +253,9 @@ def _check_reach(row: RolloutRow, bundle: BundleRow, found: fleet.Eligible) -> N
     if foreign:
         meant = ", ".join(f"{size} of class {name}" for name, size in sorted(foreign.items()))
         have = ", ".join(bundle.targets)
-        raise NobodyMatches(f"the bundle has programs for {have}; select those classes, or build it for: {meant}")
+        raise NobodyMatches(
+            f"the bundle has programs for {have}; select those classes, or build it for: {meant}"
+        )
 
 
 def _check_releasable(session: Session, bundle: BundleRow, subject: Subject) -> None:
@@ -256,7 +266,9 @@ def _check_releasable(session: Session, bundle: BundleRow, subject: Subject) -> 
     condition = (RolloutRow.digest == bundle.digest, RolloutRow.verdict == "rollback")
     failed: Sequence[Any] = session.scalars(select(RolloutRow.id).where(*condition).limit(1)).all()
     if failed:
-        raise NotReleasable(f"the verdict rolled this bundle back in {failed[0]}; only a person may try it again")
+        raise NotReleasable(
+            f"the verdict rolled this bundle back in {failed[0]}; only a person may try it again"
+        )
 
 
 def _check_stages(requested: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import delete
 
 from services.kit.database import transaction, try_lock
 from services.kit.tasks import beat, task
-from services.releases import service, state_document, ticks
+from services.releases import production, service, state_document, ticks
 from services.releases.limits import DEVICE
 from services.releases.models import FeedbackItem
 
@@ -40,3 +40,7 @@ def forget() -> None:
     oldest = datetime.now(UTC) - timedelta(days=DEVICE.item_days)
     with transaction() as session:
         session.execute(delete(FeedbackItem).where(FeedbackItem.received_at < oldest))
+
+
+TOPICS = (production.TOPIC,)
+"""Outbox topics that this worker delivers."""
