@@ -1,7 +1,7 @@
 """Tell builds which build the fleet runs, so that the gate judges the next candidate against it.
 
 A change of the baseline leaves through the outbox with the transaction that made it; marking a build twice changes
-nothing. A bundle that was uploaded by hand belongs to no build and is not told.
+nothing. A build that the service does not know (a bundle uploaded by hand) is nothing to tell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.kit.clients import ServiceClient
+from services.kit.clients import ServiceClient, ServiceRefused
 from services.kit.outbox import enqueue, handler
 from services.kit.settings import settings
 from services.releases.models import BundleRow
@@ -29,4 +29,8 @@ def announce(session: Session, digest: str | None, cause: str) -> None:
 def tell_builds(_key: str, payload: dict[str, Any]) -> None:  # Any: JSON
     """Mark the build as production."""
     with ServiceClient(f"{settings().base_url}/builds", settings().service_token) as client:
-        client.post(f"/v1/builds/{payload['build_id']}/production")
+        try:
+            client.post(f"/v1/builds/{payload['build_id']}/production")
+        except ServiceRefused as error:
+            if error.status != 404:
+                raise
