@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 from contracts.wire import BuildState
 from services.builds.limits import WORK
 from services.builds.models import BuildRow
+from services.builds.settings import builds_settings
 from services.kit.database import transaction
 
 log = structlog.get_logger(__name__)
@@ -47,7 +48,7 @@ def claim(build_id: str, states: Sequence[BuildState], during: BuildState) -> Le
         if row is None or row.state not in {state.value for state in states} or not _free(session, row):
             return None
         row.state = during.value
-        row.lease_owner, row.lease_until = owner, func.now() + _interval(WORK.lease_s)
+        row.lease_owner, row.lease_until = owner, func.now() + _interval(builds_settings().lease_s)
         row.attempts = row.attempts + 1
         row.touched_at = func.now()
         return Lease(build_id, owner, row.attempts)
@@ -57,7 +58,7 @@ def renew(lease: Lease) -> None:
     """Hold on for another period; raises LeaseLost."""
     with transaction() as session:
         mine = and_(BuildRow.id == lease.build_id, BuildRow.lease_owner == lease.owner)
-        until = func.now() + _interval(WORK.lease_s)
+        until = func.now() + _interval(builds_settings().lease_s)
         found = session.execute(update(BuildRow).where(mine).values(lease_until=until).returning(BuildRow.id)).first()
     if found is None:
         raise LeaseLost(f"build {lease.build_id} was taken over by another worker")
@@ -73,7 +74,7 @@ def held(lease: Lease) -> Iterator[None]:
         yield
     finally:
         done.set()
-        renewer.join(timeout=WORK.renew_s)
+        renewer.join(timeout=builds_settings().lease_s)
 
 
 def owned(session: Session, lease: Lease) -> BuildRow:
@@ -100,7 +101,7 @@ def stuck(session: Session) -> Sequence[BuildRow]:
 
 
 def _renew_until(lease: Lease, done: threading.Event) -> None:
-    while not done.wait(WORK.renew_s):
+    while not done.wait(builds_settings().lease_s / WORK.renewals):
         try:
             renew(lease)
         except LeaseLost:

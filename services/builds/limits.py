@@ -22,10 +22,9 @@ class UploadLimits:
 
 @dataclass(frozen=True)
 class WorkLimits:
-    """Leases and time-outs in real seconds."""
+    """Time-outs in real seconds; a lease is renewed `renewals` times in its length."""
 
-    lease_s: int = 60
-    renew_s: int = 15
+    renewals: int = 4
     attempts: int = 3
     compile_s: int = 600
     gate_s: int = 1_200

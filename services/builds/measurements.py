@@ -15,11 +15,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class KernelCost:
-    """One kernel as the device reported it, averaged over frames."""
+    """One kernel as the device reported it: nominal simulated microseconds, bytes, and what bounds it."""
 
     name: str
-    milliseconds: float
+    microseconds: float
     ddr_bytes: int
+    bound_by: str
 
 
 @dataclass(frozen=True)

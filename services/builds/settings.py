@@ -1,4 +1,4 @@
-"""Settings of the builds worker: how to reach a device, and the time that a device gets.
+"""Settings of the builds worker: how to reach a device, and the times that a device and a lease get.
 
 `lab_command` starts one lab process for a device class; `{python}` and `{device_class}` are filled in. A real board
 stands in for the emulated one by naming its own command here.
@@ -21,6 +21,7 @@ class BuildsSettings(BaseSettings):
 
     lab_command: str = "{python} -m edge_agent.lab --device-class {device_class}"
     lab_timeout_s: float = Field(300.0, gt=0, le=3_600)
+    lease_s: float = Field(60.0, ge=1, le=3_600, description="a worker silent for so long counts as dead")
 
     def lab_arguments(self, device_class: str) -> list[str]:
         """The command of one device class as an argument list."""

@@ -102,6 +102,16 @@ async def rollout_detail(operator: Operator, rollout_id: str) -> Response:
     return page("rollout.html", session=operator, rollout=found.value)
 
 
+@router.get("/fragments/rollouts/{rollout_id}")
+async def rollout_fragment(operator: Operator, rollout_id: str) -> Response:
+    """The body of a rollout's page, to be put in place of its older self."""
+    async with platform_of(operator) as platform:
+        found = await platform.get(Rollout, f"/releases/v1/rollouts/{actions.segment(rollout_id)}")
+    if isinstance(found, Missing):
+        return Response(found.reason, status_code=found.status or 503, headers=HEADERS, media_type="text/plain")
+    return page("panel_rollout.html", rollout=found.value)
+
+
 @router.get("/console/builds/{build_id}")
 async def build_detail(operator: Operator, build_id: str) -> Response:
     """One build with every check of the gate."""
