@@ -26,7 +26,9 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class _Model:
+class ReadModel:
+    """A model after import and fusion, before any target."""
+
     name: str
     data: bytes
     source: SourceGraph
@@ -50,9 +52,9 @@ def compile_bundle(
     """
     _check_targets(targets)
     progress("reading")
-    models = [_read("model", model, profiles)]
+    models = [read_model("model", model, profiles)]
     if quality is not None:
-        models.append(_read("quality", quality, profiles))
+        models.append(read_model("quality", quality, profiles))
     sizes = [profile.name for profile in models[0].profiles]
     build = _build_id(model, quality, observer, targets, sizes, meta, release_version, security_epoch)
     parts: dict[str, bytes] = {f"{entry.name}.onnx": entry.data for entry in models}
@@ -85,17 +87,18 @@ def compile_bundle(
 def compile_program(model: bytes, target: str, profiles: Sequence[tuple[int, int]]) -> tuple[bytes, ProgramReport]:
     """One model for one target: program bytes and report."""
     _check_targets([target])
-    entry = _read("model", model, profiles)
+    entry = read_model("model", model, profiles)
     sizes = [profile.name for profile in entry.profiles]
     build = _build_id(model, None, None, [target], sizes, {}, "", 0)
     compiled = build_program(entry.profiles, load_spec(target), build)
     return compiled.data, report_program("model", entry.source, compiled)
 
 
-def _read(name: str, data: bytes, sizes: Sequence[tuple[int, int]]) -> _Model:
+def read_model(name: str, data: bytes, sizes: Sequence[tuple[int, int]]) -> ReadModel:
+    """Import and fuse for all input sizes (height, width); raises CompileError."""
     try:
         source = ConstantFolding().run(read_source(data)).graph
-        return _Model(name, data, source, fuse_profiles(source, _profile_sizes(source, sizes)))
+        return ReadModel(name, data, source, fuse_profiles(source, _profile_sizes(source, sizes)))
     except CompileError as error:
         if name != "model":
             raise type(error)(f"{name} net: {error.node}", error.reason, error.remedy) from error

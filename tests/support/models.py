@@ -36,9 +36,7 @@ class QdqBuilder:
         self.nodes.append(helper.make_node(operator, list(inputs), [output], name=name, **attributes))
         return output
 
-    def quantize(
-        self, tensor: str, scale: float, zero_point: int, channels: int, output: str | None = None
-    ) -> str:
+    def quantize(self, tensor: str, scale: float, zero_point: int, channels: int, output: str | None = None) -> str:
         """QuantizeLinear and DequantizeLinear at uint8; the dequantized tensor's name."""
         final = output or f"{tensor}_dq"
         scale32 = np.float32(scale)
