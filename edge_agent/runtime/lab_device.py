@@ -37,7 +37,7 @@ class LabDevice:
 
     def __init__(self, device: NpuDevice) -> None:
         self._device = device
-        self._programs: dict[str, Program] = {}
+        self._bundle: Bundle | None = None
         self._loaded: dict[str, LoadedProgram] = {}
         self._operations: dict[str, Callable[[Message], Answer]] = {
             "hello": self._hello,
@@ -84,6 +84,7 @@ class LabDevice:
         for name in BUNDLE_PROGRAMS:
             self._loaded.pop(name, None)
         self._loaded.update(loaded)
+        self._bundle = bundle
         manifest = bundle.manifest
         facts = {
             "build_id": manifest.build_id,
@@ -152,8 +153,17 @@ class LabDevice:
         findings = []
         for index, entry in enumerate(loaded.program.profiles):
             if wanted in (None, entry.name):
-                findings += check_profile(loaded.program, index, self._device.spec)
+                memory_map = self._memory_map(str(request.header["program"]), entry.name)
+                findings += check_profile(loaded.program, index, self._device.spec, memory_map)
         return {"findings": findings}, {}
+
+    def _memory_map(self, program: str, profile: str) -> dict[str, object] | None:
+        """Return the bundle's memory map of one profile; None for single programs and bundles without one."""
+        piece = f"{self._device.spec.name}/memory_map.json"
+        if program not in BUNDLE_PROGRAMS or self._bundle is None or piece not in self._bundle.names:
+            return None
+        entry: dict[str, object] = self._bundle.json(piece)["programs"][program][profile]
+        return entry
 
     def _program(self, request: Message) -> LoadedProgram:
         name = _text(request, "program")

@@ -5,6 +5,7 @@ The plain run is compared, byte for byte, with runs in which
 - every byte that the program did not write is poison (two patterns: a read of what was never written
 differs);
 - every byte is poisoned as soon as no later command reads it (a read past a buffer's life differs);
+- with the compiler's memory map: every buffer has bytes of its own (a buffer reused too early differs);
 - DMA commands run as late, and as early, as their waits allow (a missing wait differs).
 
 And a read that finds a tensor partly overwritten by another is reported from the stream alone. Slow:
@@ -13,7 +14,7 @@ megabytes are filled after each command. It is about places, not about arithmeti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -23,15 +24,21 @@ from edge_agent.runtime.npu.binder import BoundCommand
 from edge_agent.runtime.npu.bound import BoundProfile
 from edge_agent.runtime.npu.engines.base import Bytes
 from edge_agent.runtime.npu.engines.select import best_engine
+from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.footprint import Footprint, mixed_reads
 from edge_agent.runtime.npu.memory import Memory
+from edge_agent.runtime.npu.no_reuse import buffers_of, without_reuse
 
 POISONS = (0xA5, 0x5A)
 Order = Callable[[list[BoundCommand]], list[BoundCommand]]
 
 
-def check_profile(program: Program, index: int, spec: NpuSpec, seed: int = 0) -> list[str]:
+def check_profile(
+    program: Program, index: int, spec: NpuSpec, memory_map: Mapping[str, object] | None = None, seed: int = 0
+) -> list[str]:
     """Return what is wrong with the plan of profile `index`, in words; empty when nothing was found.
+
+    With the profile's entry of `memory_map.json`, the program also runs without any reuse of memory.
 
     Raises PlanViolation when the profile cannot even be bound.
     """
@@ -46,7 +53,14 @@ def check_profile(program: Program, index: int, spec: NpuSpec, seed: int = 0) ->
         "depends on a DMA that no wait orders after it": [_run(bound, memory, frame, 0, order=earliest)],
     }
     name = bound.profile.name
-    findings = [
+    findings = []
+    if memory_map is not None:
+        try:
+            roomy = _run_without_reuse(program, index, spec, memory_map, frame)
+            runs["differs without reuse of memory"] = [roomy]
+        except PlanViolation as error:
+            findings.append(f"profile {name}: the memory map does not fit the program: {error}")
+    findings += [
         f"profile {name}: the result {what}"
         for what, results in runs.items()
         if not all(_same(plain, result) for result in results)
@@ -78,6 +92,15 @@ def _run(
             dead = footprint.dying_after(cut + position)
             memory.sram[dead] = poison
     return [place.copy() for place in bound.outputs.values()]
+
+
+def _run_without_reuse(
+    program: Program, index: int, spec: NpuSpec, memory_map: Mapping[str, object], frame: Bytes
+) -> list[Bytes]:
+    buffers = buffers_of(memory_map, f"profile {program.profiles[index].name}")
+    roomy, larger = without_reuse(program, index, spec, buffers)
+    memory = Memory(larger)
+    return _run(BoundProfile(memory, roomy, 0, best_engine()), memory, frame, 0)
 
 
 def _step(item: BoundCommand) -> None:

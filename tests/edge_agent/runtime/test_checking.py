@@ -81,3 +81,53 @@ def test_waits_that_are_there_make_the_order_of_queues_irrelevant() -> None:
 )
 def test_a_missing_wait_is_found(dma: bool, compute: bool, words: str) -> None:
     assert any(words in text for text in check_profile(dma_program(dma, compute), 0, SPEC))
+
+
+def chain(third_at: int | None = None) -> tuple[Program, dict[str, object]]:
+    """Three convolutions one after another, then first + third; a wrong plan puts the third on the first."""
+    random = np.random.default_rng(1)
+    size = (8, 8, 4)
+    build = Assembler(names=["a", "b", "c", "d"])
+    offsets = [build.room(512) for _ in range(3)]
+    offsets[2] = offsets[2] if third_at is None else offsets[0] + third_at
+    places = [region(Space.SRAM, offset, size) for offset in offsets]
+    source = region(Space.DDR, 0, size)
+    for index, place in enumerate(places):
+        item = layer(random, 4, 4)
+        build.conv(source, place, item.weights, item.bias, item.mult, flags=1, kernel=index)
+        source = place
+    out = region(Space.DDR, 1024, size)
+    scales = {"a_scale": 1.0, "b_scale": 1.0, "c_scale": 2.0}
+    build.command(Op.ADD, src=places[0], residual=places[2], dst=out, flags=1, kernel=3, **scales)
+    lives = [(0, 3), (1, 2), (2, 3)]
+    tensors = [
+        {"space": "SRAM", "name": f"t{i}", "offset": offsets[i], "size": 256, "first_step": a, "last_step": b}
+        for i, (a, b) in enumerate(lives)
+    ]
+    constants = {"space": "SRAM", "name": "<constants>", "offset": 1536, "size": build.sram_used - 1536}
+    buffers = [*tensors, {**constants, "first_step": 0, "last_step": 3}]
+    return Program.open(build.program(size, [("y", 1024, size)], 2048)), {"buffers": buffers}
+
+
+def test_a_sound_plan_is_the_same_without_reuse() -> None:
+    program, memory_map = chain()
+    assert check_profile(program, 0, SPEC, memory_map) == []
+
+
+def test_a_buffer_that_is_reused_too_early_is_found() -> None:
+    program, memory_map = chain(third_at=128)
+    findings = check_profile(program, 0, SPEC, memory_map)
+    assert any("differs without reuse" in text for text in findings)
+
+
+def test_two_buffers_of_one_place_at_one_time_are_found() -> None:
+    program, memory_map = chain(third_at=0)
+    assert check_profile(program, 0, SPEC) == []  # the stream alone cannot tell
+    findings = check_profile(program, 0, SPEC, memory_map)
+    assert any("lie in buffers: t0, t2" in text for text in findings)
+
+
+@pytest.mark.parametrize("broken", [{}, {"buffers": 3}, {"buffers": [{"space": "SRAM"}]}, {"buffers": []}])
+def test_a_memory_map_of_another_program_is_found(broken: dict[str, object]) -> None:
+    program, _ = chain()
+    assert any("memory map" in text for text in check_profile(program, 0, SPEC, broken))

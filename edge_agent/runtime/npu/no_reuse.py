@@ -1,0 +1,115 @@
+"""Gives every buffer of a memory map bytes of its own: the same program, without reuse, on a larger SRAM.
+
+If both programs give the same outputs, no buffer was overwritten while it was still needed. A step of the map
+is the index of a command that is no DMA, from the prologue's end on; a DMA belongs to the first step of its
+kernel.
+Invariant: only offsets change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contracts.npu.program import REGION, Op, Program, ProgramWriter, Space
+from contracts.npu.spec import NpuSpec
+from edge_agent.runtime.npu.errors import PlanViolation
+from edge_agent.runtime.npu.memory import ALIGNMENT
+
+_REMEDY = "the memory map does not describe this program; build the bundle again"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Bytes of the SRAM that hold one tensor from step `first` to step `last`, both included."""
+
+    name: str
+    offset: int
+    size: int
+    first: int
+    last: int
+
+
+def buffers_of(entry: Mapping[str, object], where: str) -> list[Buffer]:
+    """Read one profile's entry of `memory_map.json`; raises PlanViolation."""
+    try:
+        raw = entry["buffers"]
+        assert isinstance(raw, list)
+        return [
+            Buffer(str(b["name"]), int(b["offset"]), int(b["size"]), int(b["first_step"]), int(b["last_step"]))
+            for b in raw
+            if b["space"] == "SRAM"
+        ]
+    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        raise PlanViolation(f"a memory map that cannot be read: {error!r}", where, _REMEDY) from error
+
+
+def without_reuse(program: Program, index: int, spec: NpuSpec, buffers: list[Buffer]) -> tuple[Program, NpuSpec]:
+    """Return the program of one profile with a place for each buffer, and a target with room for them.
+
+    Raises PlanViolation when a command's region lies in no buffer that is alive, or in two.
+    """
+    bases: dict[Buffer, int] = {}
+    end = 0
+    for buffer in buffers:
+        bases[buffer] = end
+        end += -(-buffer.size // ALIGNMENT) * ALIGNMENT
+    stream = program.commands(index).copy()
+    for position, step in enumerate(_steps(stream, program.profiles[index].n_prologue)):
+        _move(stream[position : position + 1], step, bases)
+    writer = ProgramWriter(program.target, program.build_id)
+    writer.add_profile(replace(program.profiles[index], sram_peak=end), stream)
+    data = writer.to_bytes(program.names, program.constants.tobytes(), program.quant.tobytes())
+    return Program.open(data), replace(spec, sram_bytes=max(spec.sram_bytes, end))
+
+
+def _steps(stream: NDArray[np.void], prologue: int) -> Iterable[int | None]:
+    """Yield the step of each command; None in the prologue, whose buffers live for ever."""
+    compute = [int(i) for i in np.flatnonzero(stream["op"] != Op.DMA) if i >= prologue]
+    step_at = {position: step for step, position in enumerate(compute)}
+    first_of: dict[int, int] = {}
+    for position in compute:
+        first_of.setdefault(int(stream[position]["kernel"]), step_at[position])
+    for position, command in enumerate(stream):
+        if position < prologue:
+            yield None
+        else:
+            yield step_at.get(position, first_of.get(int(command["kernel"]), 0))
+
+
+def _move(command: NDArray[np.void], step: int | None, bases: Mapping[Buffer, int]) -> None:
+    """Rewrite the offsets of one command (an array of one, so that it is changed in place)."""
+    where = f"step {step} {Op(int(command['op'][0])).name}"
+    for name in ("src", "residual", "dst"):
+        region = command[name]
+        if region["space"][0] == Space.SRAM:
+            region["offset"] = _moved(int(region["offset"][0]), _size(region[0]), step, bases, f"{where} {name}")
+    if command["op"][0] == Op.CONV:
+        for name in ("weights_offset", "bias_offset", "quant_offset", "weight_zp_offset"):
+            if name != "weight_zp_offset" or command[name][0]:
+                command[name] = _moved(int(command[name][0]), 1, step, bases, f"{where} {name}")
+
+
+def _size(region: np.void) -> int:
+    assert region.dtype == REGION
+    rows, cols = int(region["rows"]) - 1, int(region["cols"]) - 1
+    return rows * int(region["row_stride"]) + cols * int(region["pixel_stride"]) + int(region["channels"])
+
+
+def _moved(offset: int, size: int, step: int | None, bases: Mapping[Buffer, int], where: str) -> int:
+    homes = [
+        buffer
+        for buffer in bases
+        if buffer.offset <= offset
+        and offset + size <= buffer.offset + buffer.size
+        and (step is None or buffer.first <= step <= buffer.last)
+    ]
+    if step is None:
+        homes = [buffer for buffer in homes if buffer.name.startswith("<")]
+    if len(homes) != 1:
+        found = ", ".join(buffer.name for buffer in homes) or "none"
+        raise PlanViolation(f"bytes {offset} to {offset + size} lie in buffers: {found}", where, _REMEDY)
+    return bases[homes[0]] + offset - homes[0].offset
