@@ -17,7 +17,6 @@ class AgentLimits:
     metadata_bytes: int = 512 * 1024
     metadata_roots: int = 32
     answer_bytes: int = 256 * 1024
-    chunk_bytes: int = 256 * 1024
     connect_s: float = 5.0
     read_s: float = 15.0
     metadata_s: float = 30.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
@@ -132,11 +133,13 @@ class Mp4Sink:
 
     def _give_up(self, error: Exception) -> None:
         self.failed = str(error)
-        self._container, self._stream = None, None
-        log.warning(
-            "recording to %s stopped: %s; free some space and restart to record again", self._path, error
-        )
-        self._temporary.unlink(missing_ok=True)
+        container, self._container, self._stream = self._container, None, None
+        log.warning("recording to %s stopped: %s; free some space and restart to record", self._path, error)
+        with suppress(OSError, av.FFmpegError):
+            if container is not None:
+                container.close()
+        with suppress(OSError):
+            self._temporary.unlink(missing_ok=True)
 
     @property
     def _temporary(self) -> Path:

@@ -129,7 +129,7 @@ class BoundedFetcher(FetcherInterface):
                     raise DownloadHTTPError(f"{url}: {response.status_code}", response.status_code)
                 if expect == 206 and response.status_code == 200:
                     yield RESTART
-                for chunk in response.iter_raw(LIMITS.chunk_bytes):
+                for chunk in response.iter_raw():
                     if time.monotonic() > deadline:
                         raise SlowRetrievalError(f"{url}: slower than the time limit allows")
                     yield chunk

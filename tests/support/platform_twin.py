@@ -116,12 +116,13 @@ class PlatformTwin:
         self.ranges: list[str] = []
         self._document = b""
         self.set_state()
+        self.url = ""
+
+    def __enter__(self) -> Self:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
