@@ -115,9 +115,7 @@ def add_evaluation_set(
 @router.get("/v1/evaluation-sets", responses=declare(Unauthorized, Forbidden))
 def list_evaluation_sets(subject: Reader, session: SessionDep, page: PageDep) -> EvaluationSetList:
     """Evaluation sets, newest first."""
-    found = page_of(
-        service.list_sets(session, page), page, service.describe_set, lambda row: (row.created, row.id)
-    )
+    found = page_of(service.list_sets(session, page), page, service.describe_set, lambda row: (row.created, row.id))
     return EvaluationSetList(items=tuple(found.items), next_cursor=found.next_cursor)
 
 

@@ -78,7 +78,9 @@ def _measure(lab: LabClient, item: Item, target: str, clips: Sequence[measuring.
                 loaded = True
             known = measuring.measure(lab, bundle, target, play)
             _keep(key, known)
-            log.info("measured", digest=item.digest[:12], target=target, program=play.program, clip=play.clip.frames_key)
+            log.info(
+                "measured", digest=item.digest[:12], target=target, program=play.program, clip=play.clip.frames_key
+            )
         found.append(known)
     return found
 
@@ -93,9 +95,7 @@ def _keep(key: tuple[str, ...], measurement: Measurement) -> None:
     digest, target, program, frames_key, lab = key
     values = {"digest": digest, "target": target, "program": program, "frames_key": frames_key, "lab": lab}
     with transaction() as session:
-        session.execute(
-            insert(MeasurementRow).values(**values, result=measurement.document()).on_conflict_do_nothing()
-        )
+        session.execute(insert(MeasurementRow).values(**values, result=measurement.document()).on_conflict_do_nothing())
 
 
 def _identity(info: LabInfo) -> str:

@@ -64,7 +64,9 @@ def _members(archive: zipfile.ZipFile, limits: UploadLimits) -> dict[str, zipfil
         raise MalformedSet(f"the npz lacks {', '.join(missing)}; it needs name, lr, hr and clip")
     unpacked = sum(info.file_size for info in archive.infolist())
     if unpacked > limits.evaluation_bytes:
-        raise MalformedSet(f"the npz unpacks to {unpacked:,} bytes, allowed are {limits.evaluation_bytes:,}; send fewer")
+        raise MalformedSet(
+            f"the npz unpacks to {unpacked:,} bytes, allowed are {limits.evaluation_bytes:,}; send fewer"
+        )
     return members
 
 
@@ -111,8 +113,12 @@ def _problems(frames: Frames, limits: UploadLimits) -> list[str]:
     if lr.dtype != np.uint8 or hr.dtype != np.uint8 or lr.ndim != 4 or hr.ndim != 4 or lr.shape[3] != 3:
         return [f"lr and hr must be u8 [n, h, w, 3]; they are {lr.dtype} {lr.shape} and {hr.dtype} {hr.shape}"]
     count, height, width, _ = lr.shape
-    if not 1 <= count <= limits.evaluation_frames or not 16 <= min(height, width) <= max(height, width) <= limits.evaluation_side:
-        return [f"lr is {lr.shape}; allowed are 1 to {limits.evaluation_frames} frames, sides 16 to {limits.evaluation_side}"]
+    if (
+        not 1 <= count <= limits.evaluation_frames
+        or not 16 <= min(height, width) <= max(height, width) <= limits.evaluation_side
+    ):
+        most, side = limits.evaluation_frames, limits.evaluation_side
+        return [f"lr is {lr.shape}; allowed are 1 to {most} frames, sides 16 to {side}"]
     if hr.shape != (count, 2 * height, 2 * width, 3):
         return [f"hr is {hr.shape}; for lr {lr.shape} it must be {(count, 2 * height, 2 * width, 3)}"]
     if clip.shape != (count,) or not np.issubdtype(clip.dtype, np.integer):

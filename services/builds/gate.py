@@ -31,9 +31,7 @@ def judge(
 def evidence_present(candidate: Candidate, _production: Candidate | None, _limits: GateLimits) -> Iterator[GateCheck]:
     """A normal evaluation set was played on every device class: no evidence never passes."""
     for target in sorted(candidate.sram_limits):
-        played = sum(
-            row.frames for row in _model_rows(candidate) if row.target == target and row.condition == "normal"
-        )
+        played = sum(row.frames for row in _model_rows(candidate) if row.target == target and row.condition == "normal")
         detail = "" if played else f"no frame of a set with condition 'normal' ran on {target}; upload one and name it"
         yield _check("evidence.normal", target, float(played), 1.0, "frames", played >= 1, detail)
 
@@ -87,9 +85,7 @@ def quality(candidate: Candidate, production: Candidate | None, limits: GateLimi
         detail = (
             "" if ok else f"{ours.psnr_db:.3f} dB, production {theirs.psnr_db:.3f} dB, not below {limit:.3f} dB allowed"
         )
-        yield _check(
-            f"quality.{ours.condition}", _where(candidate, ours), ours.psnr_db, limit, "dB", ok, detail
-        )
+        yield _check(f"quality.{ours.condition}", _where(candidate, ours), ours.psnr_db, limit, "dB", ok, detail)
 
 
 def flicker(candidate: Candidate, production: Candidate | None, limits: GateLimits) -> Iterator[GateCheck]:
@@ -119,9 +115,7 @@ def quantisation(candidate: Candidate, _production: Candidate | None, limits: Ga
             else f"INT8 loses {drop:.3f} dB against FP32 ({reference:.3f} dB), allowed is less than "
             f"{limits.quantisation_drop_db} dB: the calibration (scales, zero points) does not fit the activations"
         )
-        yield _check(
-            "quantisation.drop", _where(candidate, row), drop, limits.quantisation_drop_db, "dB", ok, detail
-        )
+        yield _check("quantisation.drop", _where(candidate, row), drop, limits.quantisation_drop_db, "dB", ok, detail)
 
 
 def anchor(candidate: Candidate, _production: Candidate | None, limits: GateLimits) -> Iterator[GateCheck]:
@@ -150,9 +144,7 @@ def oracle(candidate: Candidate, _production: Candidate | None, limits: GateLimi
         where = _where(candidate, row)
         far = "" if near else f"device and CPU differ by {row.oracle_largest} LSB, allowed is {limits.oracle_lsb}"
         often = "" if rare else f"{row.oracle_share:.4%} of the values differ, allowed are {limits.oracle_share:.2%}"
-        yield _check(
-            f"oracle.largest.{row.program}", where, row.oracle_largest, limits.oracle_lsb, "LSB", near, far
-        )
+        yield _check(f"oracle.largest.{row.program}", where, row.oracle_largest, limits.oracle_lsb, "LSB", near, far)
         yield _check(f"oracle.share.{row.program}", where, row.oracle_share, limits.oracle_share, "", rare, often)
 
 

@@ -112,7 +112,9 @@ def _renew_until(lease: Lease, done: threading.Event) -> None:
 
 
 def _free(session: Session, row: BuildRow) -> bool:
-    return row.lease_until is None or row.lease_until < (session.scalar(select(func.clock_timestamp())) or row.lease_until)
+    return row.lease_until is None or row.lease_until < (
+        session.scalar(select(func.clock_timestamp())) or row.lease_until
+    )
 
 
 def _interval(seconds: float) -> object:

@@ -25,7 +25,7 @@ class KernelCost:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Time in simulated milliseconds, traffic in bytes a frame, quality in dB and LSB (None where it has no meaning)."""
+    """Simulated milliseconds, bytes a frame, quality in dB and LSB (None where it has no meaning)."""
 
     target: str
     program: str

@@ -73,8 +73,7 @@ def measure(lab: LabClient, bundle: Bundle, target: str, play: Play) -> Measurem
     frames = play.clip.load()
     results = [lab.run(play.program, batch, profile.name) for batch in _batches(frames.lr)]
     outputs = {
-        output.name: np.concatenate([result.outputs[output.name] for result in results])
-        for output in profile.outputs
+        output.name: np.concatenate([result.outputs[output.name] for result in results]) for output in profile.outputs
     }
     apart = _against_oracle(bundle, play.program, profile, frames, outputs)
     seen = _quality(play, frames, outputs[profile.outputs[0].name])

@@ -39,4 +39,5 @@ class Oracle:
 
 def _integers(values: NDArray[np.float32], output: OutputTensor) -> NDArray[np.uint8]:
     scaled = np.rint(values.transpose(1, 2, 0) / np.float32(output.scale)) + output.zero_point
-    return np.clip(scaled, 0, 255).astype(np.uint8)
+    integers: NDArray[np.uint8] = np.clip(scaled, 0, 255).astype(np.uint8)
+    return integers

@@ -1,14 +1,14 @@
 """Errors of the builds service, split by what the caller can do.
 
-    Problem
-    ├── DamagedPart       422  a part of the upload does not parse: export and send it again
-    ├── BadBuildRequest   422  the meta part names something that does not exist
-    ├── DamagedSet        422  the evaluation set does not parse
-    ├── PartTooLarge      413  one part is over its own bound
-    ├── NoSuchBuild       404
-    ├── NotReady          409  bundle or evidence does not exist yet (or never will)
-    ├── NotPassed         409  only a build that passed the gate becomes production
-    └── TooManySets       409  the store of evaluation sets is full
+Problem
+├── DamagedPart       422  a part of the upload does not parse: export and send it again
+├── BadBuildRequest   422  the meta part names something that does not exist
+├── DamagedSet        422  the evaluation set does not parse
+├── PartTooLarge      413  one part is over its own bound
+├── NoSuchBuild       404
+├── NotReady          409  bundle or evidence does not exist yet (or never will)
+├── NotPassed         409  only a build that passed the gate becomes production
+└── TooManySets       409  the store of evaluation sets is full
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import hashlib
 from dataclasses import dataclass
 
 import onnx
-from google.protobuf.message import DecodeError
 
 from contracts.statistics.observer import ObserverParameters
 from services.builds.limits import UPLOADS
@@ -52,18 +51,25 @@ def check(upload: Upload) -> None:
             ObserverParameters.from_bytes(upload.data)
         else:
             _check_model(upload.data)
-    except (ValueError, KeyError, OSError, EOFError, DecodeError, onnx.checker.ValidationError) as error:
+    except (ValueError, KeyError, OSError, EOFError, onnx.checker.ValidationError) as error:
         raise _damaged(upload, error) from error
 
 
 def _check_model(data: bytes) -> None:
-    model = onnx.load_model_from_string(data)
+    model = _parse(data)
     if not model.graph.node:
         raise ValueError("the graph has no nodes")
     for tensor in model.graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise ValueError(f"weight {tensor.name!r} lies in another file; export with the weights inside")
     onnx.checker.check_model(model)
+
+
+def _parse(data: bytes) -> onnx.ModelProto:
+    try:
+        return onnx.load_model_from_string(data)
+    except Exception as error:  # the parser of protobuf raises kinds of its own, which differ between its versions
+        raise ValueError(f"the bytes do not parse: {error}") from error
 
 
 def _damaged(upload: Upload, error: Exception) -> DamagedPart:

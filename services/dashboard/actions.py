@@ -39,9 +39,20 @@ ACTIVE = (RolloutState.RUNNING, RolloutState.PAUSED)
 ACTIONS = {
     action.verb: action
     for action in (
-        Action("pause", "Pause", "Devices that have the new bundle keep it; no further device gets it.", (RolloutState.RUNNING,)),
+        Action(
+            "pause",
+            "Pause",
+            "Devices that have the new bundle keep it; no further device gets it.",
+            (RolloutState.RUNNING,),
+        ),
         Action("resume", "Resume", "The rollout goes on from the stage where it stopped.", (RolloutState.PAUSED,)),
-        Action("rollback", "Roll back", "Every device returns to the bundle that it ran before. This ends the rollout.", ACTIVE, True),
+        Action(
+            "rollback",
+            "Roll back",
+            "Every device returns to the bundle that it ran before. This ends the rollout.",
+            ACTIVE,
+            True,
+        ),
     )
 }
 
@@ -80,7 +91,9 @@ async def do_action(
         found = await _rollout(operator, rollout_id)
         if isinstance(found, Missing):
             return _failed(operator, action.label, found, "/")
-        return _confirm(operator, action, found, reason, "Say why, in at least three letters: it goes into the audit trail.")
+        return _confirm(
+            operator, action, found, reason, "Say why, in at least three letters: it goes into the audit trail."
+        )
     async with Platform(settings().base_url, operator.token) as platform:
         failed = await platform.post(
             f"/releases/v1/rollouts/{segment(rollout_id)}/{verb}",
@@ -99,18 +112,36 @@ async def confirm_kill(operator: Operator) -> Response:
 
 
 @router.post("/console/kill-switch")
-async def do_kill(operator: OwnForm, killed: Annotated[bool, Form()], reason: Reason = "", word: Annotated[str, Form(max_length=20)] = "") -> Response:
+async def do_kill(
+    operator: OwnForm,
+    killed: Annotated[bool, Form()],
+    reason: Reason = "",
+    word: Annotated[str, Form(max_length=20)] = "",
+) -> Response:
     """Do it once. To stop, the word must be typed: one slip of a finger is not enough."""
     if len(reason.strip()) < 3:
-        return page("kill.html", status=422, session=operator, problem="Say why, in at least three letters.", reason=reason)
+        return page(
+            "kill.html", status=422, session=operator, problem="Say why, in at least three letters.", reason=reason
+        )
     if killed and word.strip().lower() != "stop":
         return page("kill.html", status=422, session=operator, problem="Type the word stop to confirm.", reason=reason)
     async with Platform(settings().base_url, operator.token) as platform:
         failed = await platform.post("/releases/v1/kill-switch", KillSwitch(killed=killed, reason=reason.strip()))
     if failed is not None:
         return _failed(operator, "Kill switch", failed, "/console/kill-switch")
-    done = "Every device stops the NPU program at its next contact." if killed else "Devices may run the NPU program again."
-    return page("message.html", session=operator, title="Done", lead=done, remedy="Devices hear of it within 30 seconds.", back="/")
+    done = (
+        "Every device stops the NPU program at its next contact."
+        if killed
+        else "Devices may run the NPU program again."
+    )
+    return page(
+        "message.html",
+        session=operator,
+        title="Done",
+        lead=done,
+        remedy="Devices hear of it within 30 seconds.",
+        back="/",
+    )
 
 
 async def _rollout(operator: Session, rollout_id: str) -> Rollout | Missing:

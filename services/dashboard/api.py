@@ -1,6 +1,6 @@
 """Routes of the page: login, the overview with its live fragments, details, static files."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -47,7 +47,10 @@ async def login(
     async with Platform(settings().base_url, token.strip()) as platform:
         tried = await platform.get(RolloutList, "/releases/v1/rollouts", limit=1)
     if isinstance(tried, Missing):
-        known = {401: "This token is unknown, expired or revoked. Ask for a new one.", 403: "This token may not read releases."}
+        known = {
+            401: "This token is unknown, expired or revoked. Ask for a new one.",
+            403: "This token may not read releases.",
+        }
         problem = known.get(tried.status, f"The releases service {tried.reason}.")
         return page("login.html", status=401 if tried.status else 503, session=None, problem=problem, next=_local(next))
     await run_in_threadpool(close_session, request.cookies.get(COOKIE, ""))
@@ -150,7 +153,7 @@ def missing_page(operator: Session, title: str, missing: Missing) -> Response:
     )
 
 
-async def _context(operator: Session) -> dict[str, object]:
+async def _context(operator: Session) -> dict[str, Any]:  # Any: whatever the templates show
     async with platform_of(operator) as platform:
         taken = await snapshot.take(platform)
     rollouts = () if isinstance(taken.rollouts, Missing) else taken.rollouts.value.items

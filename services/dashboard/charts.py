@@ -37,7 +37,9 @@ def drift_figure(days: Iterable[CohortDay]) -> dict[str, Any]:  # Any: a Plotly 
     for row in days:
         by_cohort[row.cohort].append(row)
     loudest = sorted(by_cohort, key=lambda name: (-max((row.z or 0.0) for row in by_cohort[name]), name))
-    traces = [_trace(name, sorted(by_cohort[name], key=lambda row: row.day)) for name in loudest[: LIMITS.chart_cohorts]]
+    traces = [
+        _trace(name, sorted(by_cohort[name], key=lambda row: row.day)) for name in loudest[: LIMITS.chart_cohorts]
+    ]
     return {"data": traces, "limit": SEVERE_SIGMA, "limit_text": f"alarm at {SEVERE_SIGMA:g} sigma"}
 
 

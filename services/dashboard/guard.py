@@ -1,7 +1,7 @@
 """Who may see and press: the session behind the cookie, and proof that a form came from our own page.
 
-    LoginNeeded     no valid session: a page goes to the login, a fragment answers 401
-    ForeignForm     a form without our CSRF token, or sent from another site: 403, nothing happens
+LoginNeeded     no valid session: a page goes to the login, a fragment answers 401
+ForeignForm     a form without our CSRF token, or sent from another site: 403, nothing happens
 """
 
 import hmac

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DashboardLimits:
-    """Times in real seconds; a source that does not answer in `call_s` shows its error state, the page does not wait."""
+    """Times in real seconds; a source that does not answer in `call_s` shows its error state."""
 
     session_idle_s: int = 45 * 60
     session_longest_s: int = 12 * 3_600

@@ -38,10 +38,19 @@ class Station:
 
 def stations(snapshot: Snapshot) -> tuple[Station, ...]:
     """The six stations in the loop's order."""
-    return (_fleet(snapshot), _drift(snapshot), _examples(snapshot), _build(snapshot), _release(snapshot), _verdict(snapshot))
+    return (
+        _fleet(snapshot),
+        _drift(snapshot),
+        _examples(snapshot),
+        _build(snapshot),
+        _release(snapshot),
+        _verdict(snapshot),
+    )
 
 
-def _guarded(title: str, verb: str) -> Callable[[Callable[[Snapshot], Station | Missing]], Callable[[Snapshot], Station]]:
+def _guarded(
+    title: str, verb: str
+) -> Callable[[Callable[[Snapshot], Station | Missing]], Callable[[Snapshot], Station]]:
     """A station whose source is missing says so."""
 
     def wrap(make: Callable[[Snapshot], Station | Missing]) -> Callable[[Snapshot], Station]:
@@ -129,7 +138,9 @@ def _release(snapshot: Snapshot) -> Station | Missing:
         return Station("Release", "ships in stages", Standing.ALERT, f"paused at {exposure}", newest.release_version)
     good = newest.state is RolloutState.COMPLETED
     words = newest.state.value.replace("_", " ")
-    return Station("Release", "ships in stages", Standing.GOOD if good else Standing.ALERT, words, newest.release_version)
+    return Station(
+        "Release", "ships in stages", Standing.GOOD if good else Standing.ALERT, words, newest.release_version
+    )
 
 
 @_guarded("Verdict", "decides by itself")

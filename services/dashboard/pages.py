@@ -43,7 +43,9 @@ MARKS = {
     "unknown": "?",
 }
 STANDINGS = {
-    **dict.fromkeys(("passed", "completed", "confirmed", "covered", "stable", "retrain", "pass", "ok", "advance"), "good"),
+    **dict.fromkeys(
+        ("passed", "completed", "confirmed", "covered", "stable", "retrain", "pass", "ok", "advance"), "good"
+    ),
     **dict.fromkeys(("queued", "compiling", "gating", "running", "pending", "trial", "continue", "partial"), "busy"),
     **dict.fromkeys(
         ("blocked", "refused", "failed", "paused", "rolled_back", "killed", "severe", "warn", "uncovered", "fail"),
@@ -72,9 +74,7 @@ def environment() -> jinja2.Environment:
     made.filters.update(
         instant=charts.instant_text, iso=charts.instant_iso, day=charts.day_text, words=_words, standing=standing
     )
-    made.globals.update(
-        static=url_of, marks=MARKS, refresh_s=LIMITS.refresh_s, interval_bar=charts.interval_bar
-    )
+    made.globals.update(static=url_of, marks=MARKS, refresh_s=LIMITS.refresh_s, interval_bar=charts.interval_bar)
     return made
 
 

@@ -91,7 +91,10 @@ class Platform:
     async def post(self, path: str, body: BaseModel, headers: dict[str, str] | None = None) -> Missing | None:
         """POST; None when it worked."""
         answer = await self._send(
-            "POST", path, content=body.model_dump_json(), headers={"Content-Type": "application/json", **(headers or {})}
+            "POST",
+            path,
+            content=body.model_dump_json(),
+            headers={"Content-Type": "application/json", **(headers or {})},
         )
         return answer if isinstance(answer, Missing) else None
 

@@ -32,7 +32,9 @@ class Studio:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
-    def send(self, meta: dict[str, Any] | None = None, *, headers: dict[str, str] | None = None, **parts: bytes) -> httpx.Response:
+    def send(
+        self, meta: dict[str, Any] | None = None, *, headers: dict[str, str] | None = None, **parts: bytes
+    ) -> httpx.Response:
         """POST a build; `meta` and `parts` replace the usual ones."""
         body = {
             "name": "vsr",

@@ -116,7 +116,9 @@ def test_every_route_wants_a_token_with_its_scope(
     studio: Studio, tokens: Tokens, method: str, path: str, scope: str
 ) -> None:
     whole = {"files": {"model": b"x", "quality": b"x", "observer": b"x"}, "data": {"meta": "{}"}}
-    options = whole if path == "/builds/v1/builds" and method == "POST" else {"content": b"x"} if method == "POST" else {}
+    options = (
+        whole if path == "/builds/v1/builds" and method == "POST" else {"content": b"x"} if method == "POST" else {}
+    )
     assert studio.client.request(method, path, **options).status_code == 401
     assert studio.client.request(method, path, token="el_00_wrong", **options).status_code == 401
     other = "builds:read" if scope == "builds:write" else "drift:read"

@@ -25,7 +25,9 @@ def test_the_first_good_build_passes_on_absolute_checks(passed: dict[str, object
     assert "all" in str(passed["message"])
 
 
-def test_the_bundle_is_served_as_built(studio: Studio, passed: dict[str, object], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_bundle_is_served_as_built(
+    studio: Studio, passed: dict[str, object], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     answer = studio.client.get(f"/builds/v1/builds/{passed['id']}/bundle", token=studio.token)
     assert answer.status_code == 200
     assert hashlib.sha384(answer.content).hexdigest() == passed["digest"]
@@ -43,7 +45,10 @@ def test_the_evidence_names_every_input_version_and_raw_row(studio: Studio, pass
     assert {entry["name"] for entry in document["evaluation_sets"]} == {"normal", "hard-night"}
     rows = document["candidate"]
     assert {(row["program"], row["condition"]) for row in rows} == {
-        ("model", "normal"), ("model", "hard"), ("quality", "normal"), ("quality", "hard"),
+        ("model", "normal"),
+        ("model", "hard"),
+        ("quality", "normal"),
+        ("quality", "hard"),
     }
     assert all(len(row["latency_ms"]) == row["frames"] and row["kernels"] for row in rows)
     assert document["labs"]["npu-4t"]["device_class"] == "npu-4t"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import func
@@ -25,12 +24,12 @@ def build_id(studio: Studio) -> str:
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Build ids whose step was sent to Celery."""
     seen: list[str] = []
     for one in (tasks.compile_build, tasks.gate_build):
         monkeypatch.setattr(one, "delay", lambda build_id, one=one: seen.append(f"{one.name} {build_id}"))
-    yield seen
+    return seen
 
 
 def _expire(build_id: str) -> None:
@@ -98,7 +97,9 @@ def test_a_lab_that_does_not_start_is_tried_again_and_then_given_up(
     studio: Studio, build_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        bench, "builds_settings", lambda: builds_settings().model_copy(update={"lab_command": "no-such-lab {device_class}"})
+        bench,
+        "builds_settings",
+        lambda: builds_settings().model_copy(update={"lab_command": "no-such-lab {device_class}"}),
     )
     work.compile_step(build_id)
     for attempt in range(1, WORK.attempts + 1):

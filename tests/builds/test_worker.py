@@ -30,7 +30,20 @@ LEASE_S = 3
 @contextmanager
 def worker(folder: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of the queue `builds` in a process group of its own, which is killed at the end."""
-    command = [sys.executable, "-m", "celery", "-A", "services.worker", "worker", "-Q", "builds", "-P", "solo", "-n", f"w{time.monotonic_ns()}@test"]
+    command = [
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "services.worker",
+        "worker",
+        "-Q",
+        "builds",
+        "-P",
+        "solo",
+        "-n",
+        f"w{time.monotonic_ns()}@test",
+    ]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "EDGELOOP_BUILDS_LEASE_S": str(LEASE_S), **environment}
     with (folder / "worker.log").open("ab") as log:
         process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log, start_new_session=True)

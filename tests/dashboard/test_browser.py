@@ -31,7 +31,8 @@ ARGUMENTS = [
 ]
 VIOLATIONS = """
 window.violations = [];
-document.addEventListener('securitypolicyviolation', (event) => window.violations.push(event.violatedDirective + ' ' + event.blockedURI));
+document.addEventListener('securitypolicyviolation',
+    (event) => window.violations.push(event.violatedDirective + ' ' + event.blockedURI));
 """
 
 pytestmark = [

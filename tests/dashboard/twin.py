@@ -36,6 +36,7 @@ from contracts.wire import (
     RolloutState,
     StageProgress,
 )
+
 TOKEN = "el_0123456789abcdef_operator-of-the-test"
 DAY = 20_786
 NOW = DAY * 86_400 + 51_000.0
@@ -65,12 +66,31 @@ def busy() -> Twin:
     twin.days = [_day(cohort, day) for cohort in COHORTS for day in range(DAY - 9, DAY + 1)]
     twin.alarms = [
         DriftAlarm(
-            id="al-1", cohorts=("npu-4t/indoor-night", "npu-2t/indoor-night"), days=(DAY - 2, DAY - 1), z=6.4, d=0.92, js=0.21,
-            state=DriftState.SEVERE, action=AlarmAction.RETRAIN, reason="2 of 3 days; flow run started", created=NOW - 90_000,
+            id="al-1",
+            cohorts=("npu-4t/indoor-night", "npu-2t/indoor-night"),
+            days=(DAY - 2, DAY - 1),
+            z=6.4,
+            d=0.92,
+            js=0.21,
+            state=DriftState.SEVERE,
+            action=AlarmAction.RETRAIN,
+            reason="2 of 3 days; flow run started",
+            created=NOW - 90_000,
         )
     ]
-    twin.clusters = [_cluster(0, 184, CoverageState.COVERED), _cluster(1, 61, CoverageState.PARTIAL), _cluster(2, 17, CoverageState.UNCOVERED)]
-    twin.builds = {build.id: build for build in (_build("b-3", "2026.11.3", BuildState.PASSED), _broken(), _build("b-1", "2026.11.1", BuildState.PASSED, True))}
+    twin.clusters = [
+        _cluster(0, 184, CoverageState.COVERED),
+        _cluster(1, 61, CoverageState.PARTIAL),
+        _cluster(2, 17, CoverageState.UNCOVERED),
+    ]
+    twin.builds = {
+        build.id: build
+        for build in (
+            _build("b-3", "2026.11.3", BuildState.PASSED),
+            _broken(),
+            _build("b-1", "2026.11.1", BuildState.PASSED, True),
+        )
+    }
     twin.rollouts = {rollout.id: rollout for rollout in (_rollout("r-2"), _finished("r-1"))}
     return twin
 
@@ -81,8 +101,11 @@ COHORTS = ("npu-4t/indoor-night", "npu-2t/indoor-night", "npu-4t/office", "npu-2
 def _device(number: int) -> DeviceRecord:
     new = number % 4 == 0
     return DeviceRecord(
-        id=f"d-{number}", device_class="npu-2t" if number % 3 == 0 else "npu-4t", running_digest=NEW if new else OLD,
-        slot_stage="confirmed", last_seen=NOW,
+        id=f"d-{number}",
+        device_class="npu-2t" if number % 3 == 0 else "npu-4t",
+        running_digest=NEW if new else OLD,
+        slot_stage="confirmed",
+        last_seen=NOW,
     )
 
 
@@ -91,61 +114,143 @@ def _day(cohort: str, day: int) -> CohortDay:
     age = day - (DAY - 4)
     sigma = (1.5 * age + (0.8 if "4t" in cohort else 0.2)) if drifts else 0.5 + 0.13 * ((day * 7 + len(cohort)) % 9)
     state = DriftState.SEVERE if sigma > 3.5 else DriftState.STABLE
-    return CohortDay(cohort=cohort, day=day, devices=48, frames=190_000, state=state, z=sigma, d=sigma / 7, js=sigma / 40)
+    return CohortDay(
+        cohort=cohort, day=day, devices=48, frames=190_000, state=state, z=sigma, d=sigma / 7, js=sigma / 40
+    )
 
 
 def _cluster(label: int, members: int, state: CoverageState) -> Cluster:
     share = {CoverageState.COVERED: 0.97, CoverageState.PARTIAL: 0.58, CoverageState.UNCOVERED: 0.06}[state]
     coverage = Coverage(
-        state=state, share=share, low=max(0.0, share - 0.09), high=min(1.0, share + 0.05), members=members,
-        covered=int(share * members), eps_cov=0.4,
+        state=state,
+        share=share,
+        low=max(0.0, share - 0.09),
+        high=min(1.0, share + 0.05),
+        members=members,
+        covered=int(share * members),
+        eps_cov=0.4,
     )
     return Cluster(
-        id=f"c-{label}", label=label, members=members, centroid=(0.0,) * 32, medoid=(0.0,) * 32, radius=0.5, score_mean=2.0,
-        cohorts={"npu-4t/indoor-night": members // 2, "npu-2t/indoor-night": members - members // 2}, coverage=coverage,
+        id=f"c-{label}",
+        label=label,
+        members=members,
+        centroid=(0.0,) * 32,
+        medoid=(0.0,) * 32,
+        radius=0.5,
+        score_mean=2.0,
+        cohorts={"npu-4t/indoor-night": members // 2, "npu-2t/indoor-night": members - members // 2},
+        coverage=coverage,
     )
 
 
 def _build(build_id: str, version: str, state: BuildState, production: bool = False) -> Build:
-    checks = tuple(GateCheck(id=f"latency.p99.model@npu-{n}t/360x640/normal", value=5.9, limit=6.3, unit="ms", ok=True) for n in (2, 4))
+    checks = tuple(
+        GateCheck(id=f"latency.p99.model@npu-{n}t/360x640/normal", value=5.9, limit=6.3, unit="ms", ok=True)
+        for n in (2, 4)
+    )
     return Build(
-        id=build_id, name="vsr-night", state=state, release_version=version, security_epoch=1, digest=NEW, size_bytes=912_384,
-        production=production, verdict=GateVerdict(passed=True, checks=checks), created=NOW - 40_000, finished=NOW - 39_000,
+        id=build_id,
+        name="vsr-night",
+        state=state,
+        release_version=version,
+        security_epoch=1,
+        digest=NEW,
+        size_bytes=912_384,
+        production=production,
+        verdict=GateVerdict(passed=True, checks=checks),
+        created=NOW - 40_000,
+        finished=NOW - 39_000,
         lineage={"alarm": "al-1", "mlflow_run": "5f0c2f"},
     )
 
 
 def _broken() -> Build:
     bad = GateCheck(
-        id="quantisation.drop@npu-4t/360x640/normal", value=9.31, limit=0.15, unit="dB", ok=False,
+        id="quantisation.drop@npu-4t/360x640/normal",
+        value=9.31,
+        limit=0.15,
+        unit="dB",
+        ok=False,
         detail=f"INT8 loses 9.310 dB against FP32: the calibration does not fit the activations {EVIL}",
     )
     verdict = GateVerdict(passed=False, checks=(bad,), reasons=(f"{bad.id}: {bad.detail}",))
     made = _build("b-2", "2026.11.2", BuildState.BLOCKED)
-    return made.model_copy(update={"name": "vsr-broken", "verdict": verdict, "message": "the gate blocked this build: 1 check failed"})
+    return made.model_copy(
+        update={"name": "vsr-broken", "verdict": verdict, "message": "the gate blocked this build: 1 check failed"}
+    )
 
 
 def _rollout(rollout_id: str) -> Rollout:
     stages = (
-        StageProgress(basis_points=500, entered=NOW - 20_000, left=NOW - 9_000, targeted=12, installed=12, confirmed=12),
+        StageProgress(
+            basis_points=500, entered=NOW - 20_000, left=NOW - 9_000, targeted=12, installed=12, confirmed=12
+        ),
         StageProgress(basis_points=2_500, entered=NOW - 9_000, targeted=60, installed=52, confirmed=47, failed=1),
         StageProgress(basis_points=10_000),
     )
     metrics = (
-        MetricInterval(metric="latency_p99_ms", stratum="npu-4t", canary_devices=38, control_devices=122, estimate=-0.11, low=-0.3, high=0.09, margin=0.3, verdict="pass", at=NOW),
-        MetricInterval(metric="fidelity_lsb", stratum="npu-2t", canary_devices=20, control_devices=60, estimate=0.02, low=-0.1, high=0.15, margin=0.25, verdict="continue", at=NOW),
+        MetricInterval(
+            metric="latency_p99_ms",
+            stratum="npu-4t",
+            canary_devices=38,
+            control_devices=122,
+            estimate=-0.11,
+            low=-0.3,
+            high=0.09,
+            margin=0.3,
+            verdict="pass",
+            at=NOW,
+        ),
+        MetricInterval(
+            metric="fidelity_lsb",
+            stratum="npu-2t",
+            canary_devices=20,
+            control_devices=60,
+            estimate=0.02,
+            low=-0.1,
+            high=0.15,
+            margin=0.25,
+            verdict="continue",
+            at=NOW,
+        ),
     )
     return Rollout(
-        id=rollout_id, digest=NEW, release_version="2026.11.3", state=RolloutState.RUNNING, stage=1, stages=stages,
-        verdict="continue", version=4, metrics=metrics, created=NOW - 21_000,
+        id=rollout_id,
+        digest=NEW,
+        release_version="2026.11.3",
+        state=RolloutState.RUNNING,
+        stage=1,
+        stages=stages,
+        verdict="continue",
+        version=4,
+        metrics=metrics,
+        created=NOW - 21_000,
     )
 
 
 def _finished(rollout_id: str) -> Rollout:
-    stages = tuple(StageProgress(basis_points=points, entered=NOW - 9e5, left=NOW - 8e5, targeted=points // 42, installed=points // 42, confirmed=points // 42) for points in (500, 2_500, 10_000))
+    stages = tuple(
+        StageProgress(
+            basis_points=points,
+            entered=NOW - 9e5,
+            left=NOW - 8e5,
+            targeted=points // 42,
+            installed=points // 42,
+            confirmed=points // 42,
+        )
+        for points in (500, 2_500, 10_000)
+    )
     return Rollout(
-        id=rollout_id, digest=OLD, release_version="2026.11.1", state=RolloutState.COMPLETED, stage=2, stages=stages,
-        verdict="pass", version=9, created=NOW - 9e5, finished=NOW - 7e5,
+        id=rollout_id,
+        digest=OLD,
+        release_version="2026.11.1",
+        state=RolloutState.COMPLETED,
+        stage=2,
+        stages=stages,
+        verdict="pass",
+        version=9,
+        created=NOW - 9e5,
+        finished=NOW - 7e5,
     )
 
 
@@ -190,12 +295,18 @@ def routes(twin: Twin) -> APIRouter:
     @router.get("/releases/v1/devices")
     def devices(limit: int, cursor: int = 0) -> DeviceList:
         end = cursor + limit
-        return DeviceList(items=tuple(twin.devices[cursor:end]), next_cursor=str(end) if end < len(twin.devices) else None)
+        return DeviceList(
+            items=tuple(twin.devices[cursor:end]), next_cursor=str(end) if end < len(twin.devices) else None
+        )
 
     @router.get("/drift/v1/cohorts")
     def cohorts() -> CohortList:
         latest = {row.cohort: row for row in twin.days}
-        return CohortList(items=tuple(Cohort(cohort=name, latest=row, alarmed=row.state is DriftState.SEVERE) for name, row in latest.items()))
+        return CohortList(
+            items=tuple(
+                Cohort(cohort=name, latest=row, alarmed=row.state is DriftState.SEVERE) for name, row in latest.items()
+            )
+        )
 
     @router.get("/drift/v1/series")
     def series() -> dict[str, object]:
