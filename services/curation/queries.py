@@ -170,5 +170,5 @@ def _revision_coverage(session: Session, run: Run, training_set: TrainingSet | N
         high=high,
         covered_clusters=states[CoverageState.COVERED],
         partial_clusters=states[CoverageState.PARTIAL],
-        uncovered_clusters=states[CoverageState.UNCOVERED],
+        uncovered_clusters=run.clusters - states[CoverageState.COVERED] - states[CoverageState.PARTIAL],
     )

@@ -20,7 +20,7 @@ from services.curation.domain.plan import Plan, PlannedCluster, Segments, make_p
 from services.curation.domain.survivors import hardest_first
 from services.curation.limits import LIMITS, CurationSettings
 from services.curation.models import ClusterRow, Member, Run, Segment
-from services.curation.training import cover_run, latest_revision, revision_before
+from services.curation.training import cover_newest
 
 REQUESTED, DONE, FAILED = "requested", "done", "failed"
 
@@ -82,9 +82,9 @@ def do_run(session: Session, run: Run, now: float, settings: CurationSettings) -
         run.state, run.error = FAILED, str(error)
         return
     _write(session, run, rows, plan)
-    _cover(session, run.id, settings)
     run.state = DONE
     session.flush()
+    cover_newest(session, run, settings)
     _forget_old(session)
 
 
@@ -169,16 +169,6 @@ def _write_cluster(session: Session, run_id: str, cluster: PlannedCluster, rows:
         for rank, index in enumerate(order)
     ]
     session.execute(insert(Member), values)
-
-
-def _cover(session: Session, run_id: str, settings: CurationSettings) -> None:
-    newest = latest_revision(session)
-    if newest is None:
-        return
-    before = revision_before(session, newest)
-    for training_set in (newest, before):
-        if training_set is not None:
-            cover_run(session, run_id, training_set, settings)
 
 
 def _forget_old(session: Session) -> None:

@@ -26,6 +26,7 @@ def run_next(now: float, settings: CurationSettings) -> str | None:
         if run is None and runs.run_is_due(session, now, settings):
             run = runs.request_run(session, now)
         if run is None:
+            training.cover_newest(session, runs.latest_done(session), settings)
             return None
         runs.do_run(session, run, now, settings)
         return run.id
@@ -36,10 +37,5 @@ def post_training_set(
 ) -> tuple[TrainingSet, bool]:
     """Store a training set and compute what it covers of the newest run; True when it is new."""
     new = training.add_training_set(session, batch, now, settings)
-    stored = session.get_one(TrainingSet, batch.revision)
-    newest_run = runs.latest_done(session)
-    if new and newest_run is not None:
-        for one in (stored, training.revision_before(session, stored)):
-            if one is not None:
-                training.cover_run(session, newest_run.id, one, settings)
-    return stored, new
+    training.cover_newest(session, runs.latest_done(session), settings)
+    return session.get_one(TrainingSet, batch.revision), new

@@ -11,7 +11,7 @@ import hashlib
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -19,7 +19,7 @@ from contracts.wire.curation import TrainingVectorBatch
 from services.curation import vectors
 from services.curation.domain.coverage import cluster_coverage, eps_cov, nearest_distance, tightened
 from services.curation.limits import LIMITS, CurationSettings
-from services.curation.models import ClusterRow, CoverageRow, Member, TrainingSet
+from services.curation.models import ClusterRow, CoverageRow, Member, Run, TrainingSet
 
 
 class RevisionTaken(ValueError):
@@ -70,6 +70,20 @@ def revision_before(session: Session, training_set: TrainingSet) -> TrainingSet 
     return session.scalar(earlier.order_by(TrainingSet.ordinal.desc()).limit(1))
 
 
+def cover_newest(session: Session, run: Run | None, settings: CurationSettings) -> None:
+    """See to it that a run's coverage by the newest training set, and by the one before, is stored.
+
+    Called by whoever adds a run or a training set, and again when nothing else is to do, because two such
+    transactions at once do not see each other.
+    """
+    newest = latest_revision(session)
+    if run is None or newest is None:
+        return
+    for training_set in (newest, revision_before(session, newest)):
+        if training_set is not None and not _is_covered(session, run, training_set):
+            cover_run(session, run.id, training_set, settings)
+
+
 def cover_run(session: Session, run_id: str, training_set: TrainingSet, settings: CurationSettings) -> None:
     """Compute and store the coverage of every cluster of a run. Repeating it changes nothing."""
     training = _joined([training_set, *_chain(session, training_set.parent)])
@@ -95,6 +109,11 @@ def cover_run(session: Session, run_id: str, training_set: TrainingSet, settings
             eps_cov=training_set.eps_cov,
         )
         session.execute(row.on_conflict_do_nothing())
+
+
+def _is_covered(session: Session, run: Run, training_set: TrainingSet) -> bool:
+    stored = select(func.count()).where(CoverageRow.run_id == run.id, CoverageRow.revision == training_set.revision)
+    return (session.scalar(stored) or 0) >= run.clusters
 
 
 def _chain(session: Session, revision: str | None) -> list[TrainingSet]:

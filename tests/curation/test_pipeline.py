@@ -235,3 +235,16 @@ def test_old_runs_go_with_everything_that_belongs_to_them(
     for _ in range(4):
         cluster(client, tokens)
     assert (count(Run), count(ClusterRow), count(Member)) == (2, 4, 100)
+
+
+def test_coverage_that_two_transactions_missed_is_never_taken_for_covered_and_is_made_up_for(
+    client: ApiClient, tokens: Tokens
+) -> None:
+    two_conditions()
+    client.post("/curation/v1/training-vectors", token=tokens.service, json=training("seed", {"a": 4, "b": 4}))
+    cluster(client, tokens)
+    with transaction() as session:
+        session.execute(text("DELETE FROM curation.coverage"))
+    assert client.get("/curation/v1/coverage", token=tokens.service).json()["uncovered"] == 2
+    assert service.run_next(NOW, SETTINGS) is None
+    assert client.get("/curation/v1/coverage", token=tokens.service).json()["uncovered"] == 1

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.wire.drift import DriftState
 from services.drift.domain.hotelling import sigma_of
-from services.drift.domain.reference import Reference, own_spread, pooled_spread
+from services.drift.domain.reference import Reference, gap_covariance, pooled_spread
 from services.drift.domain.verdict import judge, measure
 from services.drift.domain.votes import Votes
 from services.drift.limits import DriftSettings
@@ -20,7 +20,7 @@ def p_values(seed: int, repeats: int, cohorts: int, devices: int, widths: tuple[
     """Return p of every cohort on a healthy day after two reference days; devices are drawn afresh each
     day.
     """
-    fleet, settings = Fleet(seed, frames=12, rho=0.8), DriftSettings(min_devices=20, min_freedom=60)
+    fleet, settings = Fleet(seed, frames=6, rho=0.8), DriftSettings(min_devices=20, min_freedom=60)
     rng, found = fleet.generator(), []
     level = rng.normal(size=(cohorts, SUBSPACE))
     for _ in range(repeats):
@@ -92,13 +92,36 @@ def test_counting_frames_as_the_sample_would_cry_wolf() -> None:
     assert all(value is not None and value > 3.5 for value in z)
 
 
-def test_the_own_size_of_a_cohort_is_measured_against_the_pool() -> None:
+def test_each_side_brings_its_own_size_into_the_covariance_of_the_gap() -> None:
     rng = np.random.default_rng(12)
     narrow = Reference.of_days([mean_votes(0.5 * rng.normal(size=(300, SUBSPACE)))])
     wide = Reference.of_days([mean_votes(2.0 * rng.normal(size=(300, SUBSPACE)))])
     spread = pooled_spread([narrow, wide])
-    assert np.trace(own_spread(narrow, spread).covariance) / SUBSPACE == pytest.approx(0.25, rel=0.1)
-    assert np.trace(own_spread(wide, spread).covariance) / SUBSPACE == pytest.approx(4.0, rel=0.1)
+    today = mean_votes(1.0 * rng.normal(size=(100, SUBSPACE)))
+    for reference, variance in ((narrow, 0.25), (wide, 4.0)):
+        expected = 1.0 / 100 + variance / 300
+        found = np.trace(gap_covariance(today, reference, spread)) / SUBSPACE
+        assert found == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.parametrize("tail", ["heavy components", "heavy devices", "a wide day"])
+def test_heavy_tails_and_restless_days_do_not_raise_the_rate(tail: str) -> None:
+    rng, found = np.random.default_rng(13), []
+
+    def draw(day: int) -> Votes:
+        x = rng.normal(size=(75, SUBSPACE))
+        if tail == "heavy components":
+            x = rng.standard_t(5, size=x.shape)
+        if tail == "heavy devices":
+            x = x / np.sqrt(rng.chisquare(4, size=(75, 1)) / 4)
+        return mean_votes(x * (1.6 if tail == "a wide day" and day == 2 else 1.0))
+
+    for _ in range(250):
+        days = [[draw(day) for day in range(3)] for _ in range(4)]
+        references = [Reference.of_days(cohort[:2]) for cohort in days]
+        spread = pooled_spread(references)
+        found += [measure(days[c][2], references[c], spread, DriftSettings()).p for c in range(4)]
+    assert np.mean([p < 0.05 for p in found if p is not None]) <= 2 * 0.05
 
 
 def test_sigma_is_the_normal_quantile_with_the_same_tail() -> None:

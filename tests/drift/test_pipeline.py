@@ -22,12 +22,12 @@ DEVICES = 70
 
 
 @pytest.fixture(autouse=True)
-def empty_tables(platform: Settings) -> Iterator[None]:
+def empty_tables(platform: Settings) -> None:
     """Each test begins with an empty service."""
-    tables = "observers, device_days, rejected, cohort_days, cohort_references, evaluations, alarms"
+    names = ("observers", "device_days", "rejected", "cohort_days", "cohort_references", "evaluations", "alarms")
+    tables = ", ".join(f"drift.{name}" for name in names)
     with transaction() as session:
-        session.execute(text("TRUNCATE " + ", ".join(f"drift.{t}" for t in tables.split(", ")) + ", kit.outbox"))
-    yield
+        session.execute(text(f"TRUNCATE {tables}, kit.outbox"))
 
 
 def noon(day: int) -> float:

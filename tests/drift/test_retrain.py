@@ -237,6 +237,6 @@ def test_an_absent_deployment_says_what_to_start(prefect_url: str) -> None:
 def test_a_flow_engine_that_is_not_there_says_where_it_was_looked_for() -> None:
     with (
         PrefectFlows("http://127.0.0.1:9/api") as flows,
-        pytest.raises(FlowsUnavailable, match="127.0.0.1:9"),
+        pytest.raises(FlowsUnavailable, match=r"127\.0\.0\.1:9"),
     ):
         flows.start("retrain/retrain", {}, "k")

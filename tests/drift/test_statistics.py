@@ -16,7 +16,7 @@ from services.drift.domain.discovery import discoveries
 from services.drift.domain.divergence import debiased_divergence, jensen_shannon
 from services.drift.domain.effect import effect_size
 from services.drift.domain.hotelling import hotelling_test
-from services.drift.domain.reference import Reference, pooled_spread
+from services.drift.domain.reference import Reference, gap_covariance, pooled_spread
 from services.drift.domain.votes import Votes
 from tests.drift.fleet import Fleet, device_frames, mean_votes, votes_of
 
@@ -108,11 +108,16 @@ def test_differences_between_days_never_widen_the_spread() -> None:
 
 
 def test_hotelling_equals_the_textbook_on_one_dimension() -> None:
-    test = hotelling_test(np.array([0.5]), np.array([0.0]), np.array([[4.0]]), 98, 50, 50)
+    test = hotelling_test(np.array([0.5]), np.array([[4.0 / 25]]), 98)
     assert test.t2 == pytest.approx(0.25 / 4 * 25)
     assert test.p == pytest.approx(0.214, abs=1e-3)  # two-sided t of 1.25 with 98 degrees of freedom
     with pytest.raises(ValueError, match="degrees of freedom"):
-        hotelling_test(np.zeros(5), np.zeros(5), np.eye(5), 5, 10, 10)
+        hotelling_test(np.zeros(5), np.eye(5), 5)
+
+
+def effect(current: Votes, reference: Reference) -> float:
+    gap = current.mean - reference.votes.mean
+    return effect_size(gap, gap_covariance(current, reference, pooled_spread([reference])))
 
 
 @pytest.mark.parametrize("devices", [60, 100, 400])
@@ -121,8 +126,7 @@ def test_the_effect_of_chance_alone_is_about_zero(devices: int) -> None:
     found = []
     for _ in range(100):
         reference = Reference.of_days([mean_votes(rng.normal(size=(2 * devices, SUBSPACE)))])
-        current = mean_votes(rng.normal(size=(devices, SUBSPACE)))
-        found.append(effect_size(current, reference.votes, pooled_spread([reference])))
+        found.append(effect(mean_votes(rng.normal(size=(devices, SUBSPACE))), reference))
     raw = np.sqrt(SUBSPACE * 1.5 / devices)
     assert np.median(found) < 0.35 * raw
     assert np.quantile(found, 0.99) < raw
@@ -133,7 +137,7 @@ def test_the_effect_of_a_real_shift_is_its_length() -> None:
     shift = np.full(SUBSPACE, 1.0 / np.sqrt(SUBSPACE))
     reference = Reference.of_days([mean_votes(rng.normal(size=(2_000, SUBSPACE)))])
     current = mean_votes(rng.normal(size=(1_000, SUBSPACE)) + shift)
-    assert effect_size(current, reference.votes, pooled_spread([reference])) == pytest.approx(1.0, abs=0.1)
+    assert effect(current, reference) == pytest.approx(1.0, abs=0.1)
 
 
 def test_the_divergence_is_in_nats() -> None:

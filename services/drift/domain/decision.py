@@ -56,10 +56,10 @@ def benign(facts: Facts) -> Decision | None:
 
 
 def covered(facts: Facts) -> Decision | None:
-    """The training set already reaches every cluster."""
+    """The training set already reaches each cluster, at least in part."""
     if facts.uncovered:
         return None
-    return Decision(AlarmAction.COVERED, f"covered: the training set reaches all {facts.clusters} hard clusters")
+    return Decision(AlarmAction.COVERED, f"covered: none of {facts.clusters} hard clusters is uncovered")
 
 
 def already_running(facts: Facts) -> Decision | None:

@@ -8,13 +8,11 @@ square is taken off, so that D of an unchanged small cohort is about zero and no
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from services.drift.domain.reference import Spread
-from services.drift.domain.votes import Votes
+Array = NDArray[np.float64]
 
 
-def effect_size(current: Votes, reference: Votes, spread: Spread) -> float:
-    """Return the bias-corrected D of the cohort mean, at least 0."""
-    gap = current.mean - reference.mean
-    chance = float(np.trace(spread.covariance)) * (1.0 / current.count + 1.0 / reference.count)
-    return float(np.sqrt(max(float(gap @ gap) - chance, 0.0)))
+def effect_size(gap: Array, covariance: Array) -> float:
+    """Return the bias-corrected D of a gap between means, at least 0; `covariance` is that of the gap."""
+    return float(np.sqrt(max(float(gap @ gap) - float(np.trace(covariance)), 0.0)))

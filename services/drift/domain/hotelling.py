@@ -32,39 +32,20 @@ class MeanTest:
     z: float
 
 
-def hotelling_test(
-    current: Vector, reference: Vector, covariance: Matrix, freedom: int, devices: int, reference_devices: int
-) -> MeanTest:
-    """Compare two means of device votes.
+def hotelling_test(gap: Vector, covariance: Matrix, freedom: int) -> MeanTest:
+    """Test whether a difference of two means (`gap`, length d) is zero.
 
-    `covariance` (d x d) is the spread between devices, estimated with `freedom` degrees of freedom from
-    `reference` data; `devices` and `reference_devices` are the numbers of votes behind each mean.
-    Raises ValueError when `freedom` does not exceed d: the covariance cannot be inverted.
+    `covariance` (d x d) is that of the gap, estimated with `freedom` degrees of freedom. Raises ValueError when
+    `freedom` does not exceed d: the covariance cannot be inverted.
     """
-    d = len(current)
+    d = len(gap)
     if freedom <= d:
-        raise ValueError(f"Hotelling needs more than {d} degrees of freedom, got {freedom}: widen the reference window")
-    if devices < 1 or reference_devices < 1:
-        raise ValueError("Hotelling needs at least one vote on each side")
-    gap = current - reference
-    weight = 1.0 / (1.0 / devices + 1.0 / reference_devices)
-    solved = linalg.solve(covariance, gap, assume_a="pos")
-    t2 = float(weight * (gap @ solved))
-    return MeanTest(t2=t2, p=_tail(t2, d, freedom), z=_sigma(t2, d, freedom))
+        raise ValueError(f"Hotelling needs over {d} degrees of freedom, got {freedom}: widen the reference window")
+    t2 = float(gap @ linalg.solve(covariance, gap, assume_a="pos"))
+    p = float(stats.f.sf(t2 * (freedom - d + 1) / (freedom * d), d, freedom - d + 1))
+    return MeanTest(t2=t2, p=p, z=sigma_of(p))
 
 
 def sigma_of(p: float) -> float:
     """Return the one-sided normal quantile with tail `p`, kept within +-38."""
     return float(np.clip(stats.norm.isf(p), -Z_CEILING, Z_CEILING))
-
-
-def _law(t2: float, d: int, freedom: int) -> tuple[float, int, int]:
-    return t2 * (freedom - d + 1) / (freedom * d), d, freedom - d + 1
-
-
-def _tail(t2: float, d: int, freedom: int) -> float:
-    return float(stats.f.sf(*_law(t2, d, freedom)))
-
-
-def _sigma(t2: float, d: int, freedom: int) -> float:
-    return sigma_of(_tail(t2, d, freedom))

@@ -24,6 +24,9 @@ Array = NDArray[np.float64]
 VARIANCE_FLOOR = 1e-6
 """Smallest variance between devices along any direction: reports carry means as float16, about 1e-3."""
 
+SMALLEST_SIZE = 0.01
+"""Devices of a cohort are never taken to be more than ten times as alike as those of all cohorts."""
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -80,13 +83,25 @@ def pooled_spread(references: Sequence[Reference]) -> Spread:
     return Spread(_floored(total / freedom), freedom)
 
 
-def own_spread(reference: Reference, pooled: Spread) -> Spread:
-    """Return the pooled shape in the cohort's own size."""
-    if reference.freedom < 1:
-        return pooled
-    own = reference.within / reference.freedom
-    ratio = float(np.trace(linalg.solve(pooled.covariance, own, assume_a="pos"))) / len(own)
-    return Spread(_floored(pooled.covariance * ratio), pooled.freedom)
+def gap_covariance(current: Votes, reference: Reference, pooled: Spread) -> Array:
+    """Return the covariance (d x d) of `current.mean - reference mean` when nothing but chance moves them.
+
+    The shape is the pooled one; each side brings its own size, so a day on which devices differ more than they
+    used to is no false alarm (as in Welch's test).
+    """
+    d = len(current.mean)
+    inverse_bias = pooled.freedom / max(pooled.freedom - d - 1, 1)  # of an inverted estimate, on data it never saw
+    now = _size(current.comoments, current.count - 1, pooled) / inverse_bias
+    then = _size(reference.within, reference.freedom, pooled)
+    return np.asarray(pooled.covariance * (now / current.count + then / reference.votes.count))
+
+
+def _size(comoments: Array, freedom: int, pooled: Spread) -> float:
+    """How wide devices spread, as a multiple of the pooled spread; 1 when nothing tells."""
+    if freedom < 1:
+        return 1.0
+    solved = linalg.solve(pooled.covariance, comoments / freedom, assume_a="pos")
+    return max(float(np.trace(solved)) / len(comoments), SMALLEST_SIZE)
 
 
 def _floored(covariance: Array) -> Array:

@@ -18,7 +18,7 @@ from services.drift.domain.discovery import discoveries
 from services.drift.domain.divergence import debiased_divergence
 from services.drift.domain.effect import effect_size
 from services.drift.domain.hotelling import hotelling_test
-from services.drift.domain.reference import Reference, Spread, own_spread
+from services.drift.domain.reference import Reference, Spread, gap_covariance
 from services.drift.domain.votes import Votes
 
 
@@ -71,16 +71,16 @@ def measure(votes: Votes, reference: Reference | None, spread: Spread | None, li
         return insufficient(missing)
     assert reference is not None
     assert spread is not None
-    own = own_spread(reference, spread)
     base = reference.votes
-    test = hotelling_test(votes.mean, base.mean, own.covariance, own.freedom, votes.count, base.count)
+    gap, covariance = votes.mean - base.mean, gap_covariance(votes, reference, spread)
+    test = hotelling_test(gap, covariance, spread.freedom)
     enough_js = min(votes.count, base.count) >= limits.min_devices_js
     return Verdict(
         state=DriftState.STABLE,
         reason="",
         p=test.p,
         z=test.z,
-        d=effect_size(votes, base, own),
+        d=effect_size(gap, covariance),
         js=debiased_divergence(votes, base) if enough_js else None,
     )
 
