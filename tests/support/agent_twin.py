@@ -178,7 +178,7 @@ class FaultyDisk(Disk):
     full: bool = False
     torn: float = 0.5
     seed: int = 0
-    durable: bool = True
+    durable: bool = False
     operations: int = 0
     log: list[str] = field(default_factory=list)
 
