@@ -25,7 +25,7 @@ COHORTS = ("npu-4t/mobile", "npu-4t/office", "npu-2t/office")
 def lived(
     platform: Settings, client: ApiClient, tokens: Tokens, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """Six days of a fleet whose mobile cohort drifts from the fifth on, through stream, tasks and API."""
+    """Four days of a fleet whose mobile cohort drifts from the third on, through stream, tasks and API."""
     clock = tmp_path_factory.mktemp("clock") / "clock.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CLOCK_FILE_VARIABLE, str(clock))
@@ -33,10 +33,10 @@ def lived(
         body = observer().to_bytes()
         answer = client.post("/drift/v1/observers", token=tokens.service, content=body)
         assert answer.json() == {"embedding_id": "e1", "duplicate": False}
-        for day in range(FIRST, FIRST + 6):
+        for day in range(FIRST, FIRST + 4):
             set_pace(clock, 1e-6, start=(day + 0.5) * 86_400)
             _report(day)
-        set_pace(clock, 1e-6, start=(FIRST + 6.5) * 86_400)
+        set_pace(clock, 1e-6, start=(FIRST + 4.5) * 86_400)
         yield
     with transaction() as session:
         session.execute(text("TRUNCATE drift.alarms, kit.outbox"))
@@ -44,8 +44,8 @@ def lived(
 
 def _report(day: int) -> None:
     for cohort in COHORTS:
-        shift = 0.4 if cohort == COHORTS[0] and day >= FIRST + 4 else 0.0
-        for body in fleet_day(cohort, day, 70, shift):
+        shift = 0.4 if cohort == COHORTS[0] and day >= FIRST + 2 else 0.0
+        for body in fleet_day(cohort, day, 62, shift):
             streams.publish(tasks.STREAM, {"id": "1", "cohort": cohort, "embedding_id": "e1", "body": body})
     while tasks.ingest_reports():
         pass
@@ -54,7 +54,7 @@ def _report(day: int) -> None:
 def test_an_operator_judges_complete_days_and_reads_the_verdicts(client: ApiClient, tokens: Tokens) -> None:
     assert client.get("/drift/v1/cohorts", token=tokens.operator).json() == {"items": [], "next_cursor": None}
     run = client.post("/drift/v1/evaluations", token=tokens.operator).json()
-    assert run["days"] == list(range(FIRST, FIRST + 6))
+    assert run["days"] == list(range(FIRST, FIRST + 4))
     assert len(run["alarms"]) == 1
     assert client.post("/drift/v1/evaluations", token=tokens.operator).json() == {"days": [], "alarms": []}
     assert tasks.evaluate_complete_days() == 0
@@ -66,23 +66,23 @@ def test_an_operator_judges_complete_days_and_reads_the_verdicts(client: ApiClie
     }
     alarms = DriftAlarmList.model_validate(client.get("/drift/v1/alarms", token=tokens.operator).json())
     assert alarms.items[0].cohorts == (COHORTS[0],)
-    assert alarms.items[0].days == (FIRST + 4, FIRST + 5)
+    assert alarms.items[0].days == (FIRST + 2, FIRST + 3)
 
 
 def test_the_series_has_every_cohort_day_in_order_and_in_pages(client: ApiClient, tokens: Tokens) -> None:
     client.post("/drift/v1/evaluations", token=tokens.operator)
     seen, cursor = [], None
     while True:
-        params = {"limit": 7} | ({"cursor": cursor} if cursor else {})
+        params = {"limit": 5} | ({"cursor": cursor} if cursor else {})
         page = client.get("/drift/v1/series", token=tokens.operator, params=params).json()
         seen += page["items"]
         cursor = page["next_cursor"]
         if cursor is None:
             break
     assert [(one["day"], one["cohort"]) for one in seen] == sorted(
-        (day, cohort) for day in range(FIRST, FIRST + 6) for cohort in COHORTS
+        (day, cohort) for day in range(FIRST, FIRST + 4) for cohort in COHORTS
     )
-    one = client.get("/drift/v1/series", token=tokens.operator, params={"cohort": COHORTS[0], "from_day": FIRST + 4})
+    one = client.get("/drift/v1/series", token=tokens.operator, params={"cohort": COHORTS[0], "from_day": FIRST + 2})
     points = one.json()["items"]
     assert [point["state"] for point in points] == [DriftState.SEVERE, DriftState.SEVERE]
     assert all(point["reason"] and point["z"] > 3.5 and point["p"] < 2.4e-4 for point in points)
