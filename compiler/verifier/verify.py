@@ -8,7 +8,7 @@ import numpy.typing as npt
 from compiler.verifier.findings import Finding, Report
 from compiler.verifier.memory import COMPUTE, DMA, FRAME, Memory, Record
 from compiler.verifier.regions import Region, problem, span
-from contracts.npu import Layout, NpuSpec, Op, Profile, Program, Space
+from contracts.npu import REGION, Layout, NpuSpec, Op, Profile, Program, Space
 from contracts.npu.program import FLAG_LAUNCH
 
 _READS = (Layout.NHWC, Layout.S2D, Layout.NEAREST)
@@ -146,7 +146,7 @@ class _Walk:
         if command["residual"]["space"]:
             residual = self._addition(index, command, target)
             zero_point = int(command["c_zp"])
-        elif command["residual"].tobytes().strip(b"\0"):
+        elif any(command["residual"][name] for name in REGION.names or ()):
             self.report.add(index, "form", "a residual without a space")
         self._write(index, target, zero_point, [source, *constants], residual)
 

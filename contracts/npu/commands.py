@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
+import numpy.typing as npt
 
 
 class Op(IntEnum):
@@ -101,3 +102,19 @@ _COMMAND_FIELDS: list[tuple[str, object]] = [
 ]
 
 COMMAND = np.dtype(_COMMAND_FIELDS)
+
+
+def canonical_bytes(stream: npt.NDArray[np.void]) -> bytes:
+    """Bytes of a COMMAND array with the gaps between fields zeroed, which NumPy leaves undefined when it
+    copies.
+    """
+    raw = np.frombuffer(stream.tobytes(), np.uint8).reshape(len(stream), COMMAND.itemsize)
+    return bytes((raw * _used(COMMAND)).tobytes())
+
+
+def _used(dtype: np.dtype[np.void]) -> npt.NDArray[np.uint8]:
+    used = np.zeros(dtype.itemsize, np.uint8)
+    for name in dtype.names or ():
+        field, offset = dtype.fields[name][:2]  # type: ignore[index]  # a structured type has fields
+        used[offset : offset + field.itemsize] = _used(field) if field.names else 1
+    return used

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from contracts.npu.commands import COMMAND, FLAG_LAUNCH, REGION, Layout, Op, Space
+from contracts.npu.commands import COMMAND, FLAG_LAUNCH, REGION, Layout, Op, Space, canonical_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -184,7 +184,7 @@ class ProgramWriter:
         """The whole file."""
         sections: list[tuple[Section, int, bytes]] = [
             (Section.PROFILES, 0, _json([asdict(profile) for profile in self._profiles])),
-            *((Section.COMMANDS, index, stream.tobytes()) for index, stream in enumerate(self._streams)),
+            *((Section.COMMANDS, index, canonical_bytes(stream)) for index, stream in enumerate(self._streams)),
             (Section.NAMES, 0, _json(list(names))),
             (Section.CONSTANTS, 0, constants),
             (Section.QUANT, 0, quant),
@@ -239,9 +239,7 @@ def _check_header(view: memoryview) -> tuple[str, bytes, int]:
     if len(view) < total:
         raise TruncatedProgram(f"program: {len(view)} of {total} bytes; fetch the file again")
     if len(view) > total or count > MAX_SECTIONS:
-        raise DamagedProgram(
-            f"program: {len(view)} bytes for {total}, {count} sections; fetch the file again"
-        )
+        raise DamagedProgram(f"program: {len(view)} bytes for {total}, {count} sections; fetch the file again")
     if hashlib.sha256(view[ALIGNMENT:]).digest() != digest:
         raise DamagedProgram("program: SHA-256 of the content differs from the header; fetch the file again")
     return target.rstrip(b"\0").decode("utf-8", "replace"), build_id, count
@@ -266,9 +264,7 @@ def _section_table(view: memoryview, count: int) -> dict[tuple[int, int], memory
 
 def _section(sections: dict[tuple[int, int], memoryview], kind: Section, profile: int = 0) -> memoryview:
     if (kind, profile) not in sections:
-        raise DamagedProgram(
-            f"program: section {kind.name} of profile {profile} is missing; compile the model again"
-        )
+        raise DamagedProgram(f"program: section {kind.name} of profile {profile} is missing; compile the model again")
     return sections[kind, profile]
 
 
@@ -289,14 +285,10 @@ def _list(sections: dict[tuple[int, int], memoryview], kind: Section) -> list[An
 def _stream(sections: dict[tuple[int, int], memoryview], profile: int) -> npt.NDArray[np.void]:
     data = _section(sections, Section.COMMANDS, profile)
     if len(data) == 0 or len(data) % COMMAND.itemsize:
-        raise DamagedProgram(
-            f"program section COMMANDS of profile {profile}: {len(data)} bytes is no whole stream"
-        )
+        raise DamagedProgram(f"program section COMMANDS of profile {profile}: {len(data)} bytes is no whole stream")
     stream = np.frombuffer(data, dtype=COMMAND)
     if stream[-1]["op"] != Op.END:
-        raise DamagedProgram(
-            f"program section COMMANDS of profile {profile}: no END; compile the model again"
-        )
+        raise DamagedProgram(f"program section COMMANDS of profile {profile}: no END; compile the model again")
     return stream
 
 

@@ -98,9 +98,7 @@ class NpuSpec:
         for model in self.array_models:
             if model.name == name:
                 return model
-        raise KeyError(
-            f"target {self.name} has no array model {name!r}; it has {[m.name for m in self.array_models]}"
-        )
+        raise KeyError(f"target {self.name} has no array model {name!r}; it has {[m.name for m in self.array_models]}")
 
     def supports_driver(self, version: str) -> bool:
         """Whether a driver of this dotted version runs programs for this target."""
@@ -120,9 +118,7 @@ def load_spec(name: str) -> NpuSpec:
     if name not in target_names():
         raise UnknownTarget(name)
     text = (resources.files(__package__) / "data" / f"{name}.json").read_text(encoding="utf-8")
-    return _parse(
-        cast("dict[str, Any]", json.loads(text))
-    )  # Any: JSON values are checked field by field below
+    return _parse(cast("dict[str, Any]", json.loads(text)))  # Any: JSON values are checked field by field below
 
 
 def _parse(raw: dict[str, Any]) -> NpuSpec:  # Any: straight from JSON

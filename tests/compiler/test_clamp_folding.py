@@ -51,5 +51,5 @@ def test_a_clip_that_changes_the_scale_is_an_internal_error() -> None:
     graph = relu_and_clip()
     name = "relu_dq_q.raw"
     values = {**graph.values, name: replace(graph.values[name], scale=0.5)}
-    with pytest.raises(InternalError, match="precondition.*changes the quantisation"):
+    with pytest.raises(InternalError, match=r"precondition.*changes the quantisation"):
         apply(ClampFolding(), replace(graph, values=values))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.npu import COMMAND, REGION, Op, OutputTensor, Profile, Program, ProgramError, ProgramWriter
+from contracts.npu.commands import canonical_bytes
 from contracts.npu.program import DamagedProgram, ForeignProgram, TruncatedProgram
 
 
@@ -57,6 +58,17 @@ def test_every_section_is_aligned() -> None:
     base = data.__array_interface__["data"][0]
     for view in (program.constants, program.quant, program.commands(0)):
         assert (view.__array_interface__["data"][0] - base) % 128 == 0
+
+
+def test_gaps_between_fields_are_written_as_zero() -> None:
+    raw = np.full(2 * COMMAND.itemsize, 0xAB, np.uint8)
+    commands = raw.view(COMMAND)
+    data = np.frombuffer(canonical_bytes(commands), np.uint8).reshape(2, -1)
+    gaps = [12 + 3, 12 + 28, 12 + 31, 44 + 3, 76 + 30]
+    assert not data[:, gaps].any()
+    assert (
+        np.delete(data, [12 + 3, *range(40, 44), 44 + 3, *range(72, 76), 76 + 3, *range(104, 108)], 1) == 0xAB
+    ).all()
 
 
 def test_the_same_parts_give_the_same_bytes() -> None:
