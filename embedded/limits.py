@@ -13,8 +13,8 @@ class SupervisorLimits:
     child end the attempt. `ready_s` bounds the start of one child, `stop_s` its orderly end before it is killed.
     """
 
-    ready_s: float = 120.0
-    stop_s: float = 15.0
+    ready_s: float = 240.0
+    stop_s: float = 20.0
     poll_s: float = 0.1
     first_pause_s: float = 0.5
     longest_pause_s: float = 10.0

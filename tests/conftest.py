@@ -9,6 +9,7 @@ from tests.support.platform import (
     redis_instance,
     redis_url,
     session,
+    state_folder,
     tokens,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "redis_instance",
     "redis_url",
     "session",
+    "state_folder",
     "tokens",
 ]

@@ -6,6 +6,7 @@
     client         the whole application in process: `client.post("/drift/v1/...", token=tokens.service, json=...)`
     live_server    the same over a loopback port: `live_server.url`
     tokens         `tokens.operator`, `tokens.service`, `tokens.device("device-1")`, `tokens.make(kind, id, scopes)`
+    state_folder   a state folder for `embedded.supervisor.Platform`
     session        a database session whose transaction commits at the end of the test
 """
 
@@ -127,6 +128,13 @@ def live_server(platform: Settings) -> Iterator[LiveServer]:
 def tokens(platform: Settings) -> Tokens:
     """Tokens for this module's database."""
     return Tokens()
+
+
+@pytest.fixture
+def state_folder() -> Iterator[Path]:
+    """A folder for an embedded platform. Not `tmp_path`: pytest closes that to PostgreSQL's user when run as root."""
+    with server_folder("state") as folder:
+        yield folder / "state"
 
 
 @pytest.fixture
