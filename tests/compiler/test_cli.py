@@ -1,0 +1,117 @@
+"""The command line: exit codes, JSON, one line for an error, no partial file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from compiler.cli import app
+from compiler.driver import compile_program
+from tests.support.models import quality_qdq, vsr_qdq
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli")
+    (path / "vsr.onnx").write_bytes(vsr_qdq())
+    (path / "wide.onnx").write_bytes(vsr_qdq(channels=24, mid=24))
+    (path / "quality.onnx").write_bytes(quality_qdq())
+    (path / "meta.json").write_text('{"family": "demo"}')
+    assert compiled(path, "vsr.onnx", "a.elb", "--quality", str(path / "quality.onnx")).exit_code == 0
+    assert compiled(path, "wide.onnx", "wide.elb").exit_code == 0
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def compiled(path: Path, model: str, out: str, *more: str) -> Result:
+    return run("compile", path / model, "--profile", "64x96", "--out", path / out, *more)
+
+
+def test_compile_prints_a_table_of_both_array_models(folder: Path) -> None:
+    result = compiled(folder, "vsr.onnx", "b.elb")
+    assert result.exit_code == 0
+    assert "ideal ms" in result.stdout
+    assert "u85-like ms" in result.stdout
+    assert "npu-4t/model" in result.stdout
+
+
+def test_compile_json_is_one_value(folder: Path) -> None:
+    result = compiled(folder, "vsr.onnx", "b.elb", "--json", "--meta", str(folder / "meta.json"))
+    assert json.loads(result.stdout)["programs"][0]["kernels"] == 4
+
+
+def test_inspect_shows_kernels_and_reads_back_the_estimate(folder: Path) -> None:
+    facts = json.loads(run("inspect", folder / "a.elb", "--json").stdout)
+    profile = facts["programs"][0]["profiles"][0]
+    assert [row["kernel"] for row in profile["kernels"]] == ["head", "block0", "block1", "tail"]
+    assert profile["naive_sram"] > profile["sram_peak"]
+    assert profile["reasons"] == []
+    text = run("inspect", folder / "a.elb").stdout
+    assert "block0" in text
+    assert "npu-4t/quality" in text
+
+
+def test_inspect_takes_a_bare_program(folder: Path) -> None:
+    data, _ = compile_program(vsr_qdq(), "npu-4t", [(64, 96)])
+    (folder / "bare.npu").write_bytes(data)
+    assert run("inspect", folder / "bare.npu").exit_code == 0
+    assert json.loads(run("verify", folder / "bare.npu", "--json").stdout)["ok"] is True
+
+
+def test_verify_accepts_a_good_bundle(folder: Path) -> None:
+    result = run("verify", folder / "a.elb")
+    assert result.exit_code == 0
+    assert result.stdout.count("verified") == 2
+
+
+def test_verify_refuses_a_damaged_bundle(folder: Path) -> None:
+    data = bytearray((folder / "a.elb").read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / "damaged.elb").write_bytes(data)
+    result = run("verify", folder / "damaged.elb")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: bundle piece ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_compare_perf_exits_one_and_names_the_kernel(folder: Path) -> None:
+    assert run("compare-perf", folder / "a.elb", folder / "a.elb").exit_code == 0
+    result = run("compare-perf", folder / "wide.elb", folder / "a.elb", "--json")
+    assert result.exit_code == 1
+    regressions = json.loads(result.stdout)["regressions"]
+    assert any(entry["kernel"] == "block0" for entry in regressions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compile", "nowhere.onnx", "--out", "x.elb"], "nowhere.onnx"),
+        (["compile", "{vsr}", "--out", "{folder}/none/x.elb"], "this folder does not exist"),
+        (["compile", "{vsr}", "--out", "{folder}/x.elb"], "give a profile, for example 360x640"),
+        (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "big"], "'big' is not HEIGHTxWIDTH"),
+        (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--target", "npu-1t"], "npu-1t"),
+        (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--meta", "{vsr}"], "not JSON"),
+        (["inspect", "{vsr}"], "not a readable bundle"),
+        (["verify", "{folder}/nothing.elb"], "nothing.elb"),
+        (["compare-perf", "{vsr}", "{vsr}"], "not a readable bundle"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_two(folder: Path, arguments: list[str], message: str) -> None:
+    filled = [text.format(vsr=folder / "vsr.onnx", folder=folder) for text in arguments]
+    result = run(*filled)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+    assert not (folder / "x.elb").exists()
+
+
+def test_help_shows_an_example() -> None:
+    for command in ("compile", "inspect", "verify", "compare-perf"):
+        assert "Example: edgeloop" in run(command, "--help").stdout
