@@ -25,9 +25,10 @@ from flows.limits import LIMITS
 from flows.quality.build import build_quality
 from flows.quant.qat import qat
 from flows.tasks.training import Budget, Progress
-from flows.tasks.vsr.architecture import DEFAULT_SPACE, HAND_MADE, Stage
+from flows.tasks.vsr.architecture import DEFAULT_SPACE, HAND_MADE, Architecture, Stage
 from flows.tasks.vsr.material import judge_sets, normal_pairs
 from flows.tasks.vsr.metrics import as_upscaler, evaluate
+from flows.tasks.vsr.net import VsrNet
 from flows.tasks.vsr.supernet import load_supernet, save_supernet
 from flows.tasks.vsr.train import TrainSettings, train_net, train_supernet
 from flows.tasks.vsr.weights import load_net, save_net
@@ -35,6 +36,8 @@ from flows.tasks.vsr.weights import load_net, save_net
 PARTS = ("v1", "supernet", "quality")
 _SHARES = {"v1": 0.34, "v1_qat": 0.06, "supernet": 0.38, "quality": 0.22}
 _SETTINGS = TrainSettings(batch=16, patch=32, rate=2.5e-3)
+_SUPERNET = TrainSettings(batch=16, patch=32, rate=1.2e-3)
+_THREE = Architecture(HAND_MADE.trunk, (Stage(1, 32), Stage(1, 32), Stage(1, 32)))
 
 
 class SeedError(Exception):
@@ -108,30 +111,34 @@ def _make_v1(plan: SeedPlan, corpus: Corpus, normal: PairSet, progress: Progress
 
 
 def _make_supernet(plan: SeedPlan, corpus: Corpus, normal: PairSet, progress: Progress | None) -> dict[str, float]:
-    supernet = train_supernet(normal, _budget(plan, "supernet"), settings=_SETTINGS, progress=progress)
+    v1 = _read_v1(plan.out)
+    supernet = train_supernet(normal, _budget(plan, "supernet"), parent=v1, settings=_SUPERNET, progress=progress)
     path = plan.out / "supernet.npz"
     save_supernet(supernet, path)
     if path.stat().st_size > LIMITS.max_supernet_bytes:
         raise SeedError(f"{path} has {path.stat().st_size} bytes, limit {LIMITS.max_supernet_bytes}")
     stored, judge = load_supernet(path), judge_sets(corpus)["carphone_pristine normal"]
-    middle = Stage(1, 16)
     return {
         "largest": round(evaluate(stored.extract(DEFAULT_SPACE.largest), judge).psnr_y, 3),
         "hand-made": round(evaluate(stored.extract(HAND_MADE), judge).psnr_y, 3),
-        "three blocks": round(evaluate(stored.extract(type(HAND_MADE)(16, (middle,) * 3)), judge).psnr_y, 3),
+        "three wide blocks": round(evaluate(stored.extract(_THREE), judge).psnr_y, 3),
         "smallest": round(evaluate(stored.extract(DEFAULT_SPACE.smallest), judge).psnr_y, 3),
     }
 
 
 def _make_quality(plan: SeedPlan, corpus: Corpus, progress: Progress | None) -> dict[str, float]:
-    v1 = plan.out / "v1.npz"
-    if not v1.exists():
-        raise SeedError(f"{v1} is missing; make the part v1 first, its losses are what the quality net predicts")
-    built = build_quality(corpus.of(Split.TRAIN), as_upscaler(load_net(v1.read_bytes())), _budget(plan, "quality"),
+    built = build_quality(corpus.of(Split.TRAIN), as_upscaler(_read_v1(plan.out)), _budget(plan, "quality"),
                           progress=progress)
     _write(plan.out / "quality.onnx", built.model)
     _write(plan.out / "observer.npz", built.observer.to_bytes())
     return {name: round(value, 5) for name, value in built.figures.items()}
+
+
+def _read_v1(out: Path) -> VsrNet:
+    path = out / "v1.npz"
+    if not path.exists():
+        raise SeedError(f"{path} is missing; make the part v1 first, the other parts start from it")
+    return load_net(path.read_bytes())
 
 
 def _budget(plan: SeedPlan, part: str) -> Budget:

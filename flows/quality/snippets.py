@@ -14,7 +14,7 @@ import numpy as np
 
 from flows.data.clips import Frames
 from flows.data.corpus import Clip
-from flows.data.degrade import NORMAL, Degradation, degrade
+from flows.data.degrade import NORMAL, Degradation, blur, degrade
 from flows.data.pairs import View, load_view
 from flows.tasks.vsr.metrics import Upscaler, psnr_y
 
@@ -65,7 +65,7 @@ def sample_degradation(random: np.random.Generator) -> Degradation:
     dark, noisy, coarse, soft = random.random(4) < (0.6, 0.6, 0.6, 0.2)
     return Degradation(
         gain=random.uniform(0.3, 0.75) if dark else random.uniform(0.8, 1.0),
-        noise=random.uniform(2.0, 20.0) if noisy else random.uniform(0.0, 1.5),
+        noise=random.uniform(2.0, 24.0) if noisy else random.uniform(0.0, 1.5),
         crf=random.uniform(29.0, 42.0) if coarse else random.uniform(16.0, 27.0),
         blur=random.uniform(0.6, 1.6) if soft else 0.0,
         loss=0.03 if random.random() < 0.5 else 0.0,
@@ -81,16 +81,24 @@ def labels_of(degradation: Degradation) -> np.ndarray:
     ], np.float32)
 
 
-def recolour(frames: Frames, random: np.random.Generator) -> Frames:
-    """Random hue order, white balance, gamma and mirror: content changes, condition does not."""
+def vary_content(frames: Frames, random: np.random.Generator) -> Frames:
+    """Random mirror, hue order, white balance, gamma, contrast and sharpness: content changes, condition does not."""
     if random.random() < 0.5:
         frames = frames[..., random.permutation(3)]
     if random.random() < 0.5:
         frames = frames[:, :, ::-1]
-    gamma, balance = random.uniform(0.75, 1.3), random.uniform(0.8, 1.2, 3)
-    levels = (np.arange(256)[:, None] / 255.0) ** gamma * balance * 255.0
-    table = np.clip(np.rint(levels), 0, 255).astype(np.uint8)
-    return np.ascontiguousarray(np.stack([table[frames[..., c], c] for c in range(3)], axis=-1))
+    if random.random() < 0.3:
+        frames = frames[:, ::-1]
+    gamma, balance = random.uniform(0.7, 1.4), random.uniform(0.8, 1.2, 3)
+    contrast, middle = random.uniform(0.5, 1.1), random.uniform(0.3, 0.7)
+    levels = ((np.arange(256)[:, None] / 255.0) ** gamma - middle) * contrast + middle
+    table = np.clip(np.rint(levels * balance * 255.0), 0, 255).astype(np.uint8)
+    coloured = np.ascontiguousarray(np.stack([table[frames[..., c], c] for c in range(3)], axis=-1))
+    if random.random() < 0.4:
+        sigma = random.uniform(0.4, 1.3)
+        soft = [np.rint(blur(frame.astype(np.float32), sigma)).astype(np.uint8) for frame in coloured]
+        return np.stack(soft)
+    return coloured
 
 
 def quality_loss(upscale: Upscaler, high: Frames, low: Frames, target: Frames, gain: float) -> float:
@@ -105,7 +113,7 @@ def quality_loss(upscale: Upscaler, high: Frames, low: Frames, target: Frames, g
 
 
 def _views(clip: Clip) -> list[tuple[str, Frames]]:
-    views = [View(scale, 1, 40) for scale in (1, 2, 3, 4)]
+    views = [View(scale, 1, 40) for scale in (1, 2, 3, 4, 5)]
     loaded = [(clip.id, load_view(clip, view)) for view in views if clip.frames >= _CODED]
     smallest = 2 * SIZES[0][0]
     return [(name, frames) for name, frames in loaded
@@ -116,15 +124,22 @@ def _snippet(
     library: list[tuple[str, Frames]], degradation: Degradation, group: int, upscale: Upscaler,
     random: np.random.Generator,
 ) -> Snippet:
-    clip, frames = library[random.integers(len(library))]
-    fitting = [size for size in SIZES if 2 * size[0] <= frames.shape[1] and 2 * size[1] <= frames.shape[2]]
-    height, width = fitting[random.integers(len(fitting))]
-    start = random.integers(len(frames) - _CODED + 1)
-    top = random.integers(frames.shape[1] - 2 * height + 1)
-    left = random.integers(frames.shape[2] - 2 * width + 1)
-    window = frames[start : start + _CODED, top : top + 2 * height, left : left + 2 * width]
-    high = recolour(window, random)
+    first = library[random.integers(len(library))]
+    fitting = [size for size in SIZES if 2 * size[0] <= first[1].shape[1] and 2 * size[1] <= first[1].shape[2]]
+    height, width = (2 * side for side in fitting[random.integers(len(fitting))])
+    high = vary_content(_window(first[1], height, width, random), random)
+    if random.random() < 0.35:
+        other = [frames for _, frames in library if frames.shape[1] >= height and frames.shape[2] >= width]
+        second = vary_content(_window(other[random.integers(len(other))], height, width, random), random)
+        border = int(random.integers(width // 4, 3 * width // 4))
+        high = np.concatenate([high[:, :, :border], second[:, :, border:]], axis=2)
     seeded = degradation.with_seed(int(random.integers(1 << 31)))
     low, target = degrade(high, seeded)
     loss = quality_loss(upscale, high, low, target, degradation.gain)
-    return Snippet(low[-1 - _STEP * (FRAMES - 1) :: _STEP], group, clip, loss)
+    return Snippet(low[-1 - _STEP * (FRAMES - 1) :: _STEP], group, first[0], loss)
+
+
+def _window(frames: Frames, height: int, width: int, random: np.random.Generator) -> Frames:
+    start = random.integers(len(frames) - _CODED + 1)
+    top, left = random.integers(frames.shape[1] - height + 1), random.integers(frames.shape[2] - width + 1)
+    return frames[start : start + _CODED, top : top + height, left : left + width]

@@ -96,8 +96,7 @@ def _train(
         low, high = mixed_batch(normal, hard, settings, loop.random)
         with torch.no_grad():
             soft = teacher(low)
-        output = network(low)
-        return (1.0 - _TEACHER_SHARE) * psnr_loss(output, high) + _TEACHER_SHARE * psnr_loss(output, soft)
+        return psnr_loss(network(low), (1.0 - _TEACHER_SHARE) * high + _TEACHER_SHARE * soft)
 
     with one_thread():
         loop.run(loss_of)

@@ -100,6 +100,11 @@ class Loop:
         self._report(1.0, smooth)
         return smooth
 
+    def restart(self) -> None:
+        """Forget average and moments, after parameters were rearranged by hand."""
+        self.average = {name: value.detach().clone() for name, value in self.parameters.items()}
+        self._optimiser.state.clear()
+
     def use_average(self) -> None:
         """Copy the moving average into the parameters."""
         with torch.no_grad():

@@ -84,7 +84,7 @@ class Space:
 
     trunks: tuple[int, ...] = (16,)
     depths: tuple[int, ...] = (0, 1, 2)
-    mids: tuple[int, ...] = (8, 16, 24, 32, 48)
+    mids: tuple[int, ...] = (8, 16, 32, 48)
     kernels: tuple[int, ...] = (3,)
     stages: int = 3
 
@@ -126,5 +126,5 @@ class Space:
         return Architecture(trunk, tuple(stage for _ in range(self.stages)))
 
 
-HAND_MADE = Architecture(16, (Stage(2, 16), Stage(1, 16), Stage(1, 16)))
+HAND_MADE = Architecture(16, (Stage(2, 8), Stage(1, 8), Stage(1, 8)))
 DEFAULT_SPACE = Space()

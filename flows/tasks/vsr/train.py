@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from flows.data.pairs import PairSet
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.architecture import DEFAULT_SPACE, Architecture, Space
+from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.net import VsrNet
 from flows.tasks.vsr.supernet import Supernet
 
@@ -56,15 +57,29 @@ def finetune(
 
 
 def train_supernet(
-    normal: PairSet, budget: Budget, *, space: Space = DEFAULT_SPACE, settings: TrainSettings | None = None,
-    progress: Progress | None = None, checkpoint: Path | None = None,
+    normal: PairSet, budget: Budget, *, space: Space = DEFAULT_SPACE, parent: VsrNet | None = None,
+    settings: TrainSettings | None = None, progress: Progress | None = None, checkpoint: Path | None = None,
 ) -> Supernet:
-    """Largest net alone first, then the sandwich rule with in-place distillation."""
+    """Largest net alone first, then the sandwich rule with in-place distillation.
+
+    Smaller nets learn halfway between truth and teacher. A log loss towards the teacher alone must be avoided: it is
+    unbounded where they agree, so shared weights drift to nets that agree with each other and with nothing else.
+
+    With a `parent` the supernet begins as its widened copy (no warm-up, no sorting: the parent's channels lead), and the
+    parent's own slice is trained in every step, so that it stays a good member.
+    """
     settings = settings or TrainSettings()
     torch.manual_seed(settings.seed)
     supernet = Supernet(space)
+    if parent is not None:
+        supernet.full.load_state_dict(inherit(parent, space.largest).state_dict())
     loop = _loop(supernet, budget, settings, progress, checkpoint)
-    sorted_already = False
+    sorted_already = parent is not None
+    warm_up = 0.0 if parent is not None else settings.max_first
+
+    def students() -> tuple[Architecture, ...]:
+        middle = parent.architecture if parent is not None else space.sample(loop.random)
+        return space.smallest, middle, space.sample(loop.random)
 
     def loss_of(step: int, share: float) -> Tensor:
         nonlocal sorted_already
@@ -72,16 +87,17 @@ def train_supernet(
         with _autocast():
             teacher = supernet(low)
         loss = psnr_loss(teacher, high)
-        if share < settings.max_first:
+        if share < warm_up:
             return loss
         if not sorted_already:
             supernet.sort_channels()
+            loop.restart()
             sorted_already = True
-        soft = teacher.detach().float()
-        for chosen in (space.smallest, space.sample(loop.random), space.sample(loop.random)):
+        soft = 0.5 * (high + teacher.detach().float())
+        for chosen in students():
             with _autocast():
                 student = supernet(low, chosen)
-            loss = loss + 0.5 * psnr_loss(student, high) + 0.5 * psnr_loss(student, soft)
+            loss = loss + psnr_loss(student, soft)
         return loss
 
     with one_thread():
