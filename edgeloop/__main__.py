@@ -13,11 +13,11 @@ from edgeloop.commands import Command, commands
 class LazyGroup(TyperGroup):
     """Lists commands from the table; imports one only to run it (or to show its own help)."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # typer carries its own click
+    def list_commands(self, ctx: typer.Context) -> list[str]:
         """Names of the commands that this installation can run."""
         return [name for name, command in commands().items() if not command.missing()]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # see above
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # typer carries its own click
         """A stand-in with the summary; `resolve_command` puts the real one in its place."""
         if cmd_name in self.commands:
             return self.commands[cmd_name]

@@ -96,7 +96,7 @@ class Child:
         self.state = ChildState.PAUSED
         self._end_group()
         self.spec.before()  # a mark that says "ready" must not outlive the process
-        return pause
+        return float(pause)
 
     def recent_deaths(self) -> int:
         """Deaths within the window."""

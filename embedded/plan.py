@@ -1,9 +1,9 @@
 """What an embedded platform consists of: every child, its command, and when it is ready.
 
-    postgres, redis, prefect             at once
-    mlflow, (prepare)                    when PostgreSQL is there
-    api, worker, beat                    when the database is migrated and the tokens exist
-    flows                                when Prefect and the API answer
+postgres, redis, prefect             at once
+mlflow, (prepare)                    when PostgreSQL is there
+api, worker, beat                    when the database is migrated and the tokens exist
+flows                                when Prefect and the API answer
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ folders above its data become searchable for others (`o+x`), no more.
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import stat
 import subprocess
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -120,9 +122,9 @@ def binaries() -> Path:
     return folder
 
 
-def run_as() -> dict[str, str | int]:
+def run_as() -> dict[str, Any]:  # Any: options of subprocess
     """Options of `subprocess` that drop root; nothing for an ordinary user."""
-    return {"user": SERVER_USER, "group": _group(), "extra_groups": ()} if os.geteuid() == 0 else {}  # type: ignore[dict-item]
+    return {"user": SERVER_USER, "group": _group(), "extra_groups": ()} if os.geteuid() == 0 else {}
 
 
 def own(path: Path) -> None:
@@ -141,6 +143,4 @@ def open_path_to(folder: Path) -> None:
 
 
 def _group() -> int:
-    import pwd
-
     return pwd.getpwnam(SERVER_USER).pw_gid

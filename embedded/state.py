@@ -1,10 +1,10 @@
 """The state folder of an embedded platform: its lock, its secrets and ports, and where each child keeps its data.
 
-    platform.json   urls, ports, tokens (mode 0600), kept between runs
-    children.json   what runs now, rewritten on every change
-    lock            held (flock) by the one supervisor, with its pid inside
-    logs/           one file a child, and supervisor.log
-    postgres/ redis/ objects/ prefect/ mlflow/ celery/
+platform.json   urls, ports, tokens (mode 0600), kept between runs
+children.json   what runs now, rewritten on every change
+lock            held (flock) by the one supervisor, with its pid inside
+logs/           one file a child, and supervisor.log
+postgres/ redis/ objects/ prefect/ mlflow/ celery/
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class StateFolder:
             self.root.mkdir(parents=True, exist_ok=True)
             self.logs.mkdir(exist_ok=True)
         except OSError as error:
-            raise EmbeddedError(f"cannot make the state folder {self.root}: {error.strerror}; choose --state") from error
+            why = f"cannot make the state folder {self.root}: {error.strerror}"
+            raise EmbeddedError(f"{why}; choose --state") from error
 
     def info(self) -> PlatformInfo | None:
         """What `platform.json` says, or None when there is none."""
@@ -122,10 +123,18 @@ class StateFolder:
         fresh = free_ports(4)
         if old is None:
             passwords = (secrets.token_urlsafe(24), secrets.token_urlsafe(24))
-            return PlatformInfo(port, *fresh, *passwords).with_urls()
-        names = ("postgres_port", "redis_port", "prefect_port", "mlflow_port")
-        taken = {name: spare for name, spare in zip(names, fresh, strict=True) if listens(getattr(old, name))}
-        return replace(old, port=port, **taken).with_urls()
+            return PlatformInfo(port, fresh[0], fresh[1], fresh[2], fresh[3], *passwords).with_urls()
+        kept = (old.postgres_port, old.redis_port, old.prefect_port, old.mlflow_port)
+        ports = [spare if listens(mine) else mine for mine, spare in zip(kept, fresh, strict=True)]
+        postgres_port, redis_port, prefect_port, mlflow_port = ports
+        return replace(
+            old,
+            port=port,
+            postgres_port=postgres_port,
+            redis_port=redis_port,
+            prefect_port=prefect_port,
+            mlflow_port=mlflow_port,
+        ).with_urls()
 
     def save(self, info: PlatformInfo) -> None:
         """Write `platform.json`, readable for its owner only."""

@@ -149,7 +149,8 @@ class Platform:
         early = [pool.submit(self._bring_up, watch, plan, name) for name in self._wanted("redis", "prefect")]
         self._start_postgres(plan, watch)
         early += [pool.submit(self._bring_up, watch, plan, name) for name in self._wanted("mlflow")]
-        plan.info = replace(plan.info, **self._prepare(plan))
+        tokens = self._prepare(plan)
+        plan.info = replace(plan.info, operator_token=tokens["operator_token"], service_token=tokens["service_token"])
         self.folder.save(plan.info)
         late = [pool.submit(self._bring_up, watch, plan, name) for name in self._wanted("api", "worker", "beat")]
         for future in as_completed([*early, *late]):

@@ -54,5 +54,6 @@ def _chosen() -> tuple[str, ...]:
     chosen = tuple(name.strip() for name in named.split(","))
     unknown = set(chosen) - set(everything)
     if unknown:
-        raise ValueError(f"{SERVICES_VARIABLE} names unknown services {sorted(unknown)}; known: {', '.join(everything)}")
+        known = ", ".join(everything)
+        raise ValueError(f"{SERVICES_VARIABLE} names unknown services {sorted(unknown)}; known: {known}")
     return chosen

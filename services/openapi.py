@@ -48,7 +48,8 @@ def main() -> int:
         return 0
     differing = stale()
     for name in differing:
-        print(f"{FOLDER / name} is not what the code generates; run: python -m services.openapi --write", file=sys.stderr)
+        remedy = "run: python -m services.openapi --write"
+        print(f"{FOLDER / name} is not what the code generates; {remedy}", file=sys.stderr)
     return 1 if differing else 0
 
 

@@ -1,4 +1,4 @@
-"""Makes a FastAPI application the way this platform does: problems, traces, body limits, health, stable operation ids."""
+"""Makes a FastAPI application as this platform does: problems, traces, body limits, health, stable operation ids."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Client of another service's API: token, trace id, bounded retries, problems as exceptions.
 
-    ServiceError                 base
-    ├── ServiceUnreachable       no answer after all tries; try again later
-    └── ServiceRefused           an answer of 4xx or 5xx, with its problem document
+ServiceError                 base
+├── ServiceUnreachable       no answer after all tries; try again later
+└── ServiceRefused           an answer of 4xx or 5xx, with its problem document
 """
 
 from __future__ import annotations

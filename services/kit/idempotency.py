@@ -33,7 +33,9 @@ class StillRunning(Conflict):
     slug, title = "idempotent-request-running", "The first request with this key still runs"
 
 
-def once(session: Session, subject: Subject, key: str | None, request: bytes, kind: type[A], work: Callable[[], A]) -> A:
+def once(
+    session: Session, subject: Subject, key: str | None, request: bytes, kind: type[A], work: Callable[[], A]
+) -> A:
     """Do `work` once per `(subject, key)` and give its answer; without a key, just do it.
 
     `request` is what must be equal for two requests to be the same one (the canonical body).
@@ -50,7 +52,5 @@ def once(session: Session, subject: Subject, key: str | None, request: bytes, ki
             raise KeyReused(f"key {key!r} belongs to a request with another body; use a new key")
         return kind.model_validate(known.answer)
     answer = work()
-    session.add(
-        IdempotentAnswer(subject=holder, key=key, request_hash=digest, answer=answer.model_dump(mode="json"))
-    )
+    session.add(IdempotentAnswer(subject=holder, key=key, request_hash=digest, answer=answer.model_dump(mode="json")))
     return answer

@@ -16,7 +16,7 @@ class OutboxLimits:
 
 @dataclass(frozen=True)
 class StreamLimits:
-    """A message unacknowledged for `claim_after_s` is taken over; after `deliveries` tries it goes to `<stream>.dead`."""
+    """A message in hand for `claim_after_s` is taken over; after `deliveries` tries it goes to `<stream>.dead`."""
 
     claim_after_s: float = 30.0
     deliveries: int = 20

@@ -74,7 +74,7 @@ class BodyLimitMiddleware:
     async def _bounded(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
         """Run the application, but cut off a body of no stated length at the limit and answer in its place.
 
-        FastAPI turns whatever stops the reading of a body into a 400; so its answer is dropped once the limit is passed.
+        FastAPI turns whatever stops the reading of a body into a 400; so its answer is dropped past the limit.
         """
         received, answered = 0, False
 

@@ -84,14 +84,15 @@ def _put_off(session: Session, row: OutboxRow, error: Exception) -> None:
     row.last_error = f"{type(error).__name__}: {error}"[:500]
     pause = min(OUTBOX.longest_pause_s, OUTBOX.first_pause_s * 2 ** min(row.attempts - 1, 16))
     row.available_at = func.now() + func.make_interval(0, 0, 0, 0, 0, 0, pause)
-    log.warning("outbox_put_off", topic=row.topic, key=row.key, attempts=row.attempts, pause_s=pause, error=row.last_error)
+    seen = {"topic": row.topic, "key": row.key, "attempts": row.attempts, "pause_s": pause}
+    log.warning("outbox_put_off", error=row.last_error, **seen)
     session.flush()
 
 
 def backlog(session: Session) -> dict[str, int]:
     """How many messages wait, by topic."""
     counts = select(OutboxRow.topic, func.count()).where(OutboxRow.done_at.is_(None)).group_by(OutboxRow.topic)
-    return {topic: count for topic, count in session.execute(counts)}
+    return {str(topic): int(count) for topic, count in session.execute(counts)}
 
 
 def forget_done(session: Session, topics: tuple[str, ...], older_than_days: int) -> int:

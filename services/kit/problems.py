@@ -124,9 +124,7 @@ def document(problem: Problem) -> dict[str, Any]:  # Any: JSON
 
 def response(problem: Problem) -> JSONResponse:
     """The problem as an answer."""
-    return JSONResponse(
-        document(problem), status_code=problem.status, headers=problem.headers, media_type=MEDIA_TYPE
-    )
+    return JSONResponse(document(problem), status_code=problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
 
 
 def declare(*kinds: type[Problem]) -> dict[int | str, dict[str, Any]]:  # Any: FastAPI's own type for `responses`

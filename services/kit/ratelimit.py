@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 
@@ -51,17 +52,16 @@ class TokenBucket:
         wait = self._wait(subject)
         if wait > 0:
             after = math.ceil(wait)
-            raise TooManyRequests(
-                f"more than {self._rate.burst} requests at once; wait {after} s", retry_after_s=after
-            )
+            raise TooManyRequests(f"more than {self._rate.burst} requests at once; wait {after} s", retry_after_s=after)
 
     def _wait(self, subject: str) -> float:
         key = f"rate:{self._name}:{subject}"
         try:
-            answer = connection().eval(_TAKE, 1, key, str(self._rate.per_second), str(self._rate.burst))
+            rate = (str(self._rate.per_second), str(self._rate.burst))
+            answer: Any = connection().eval(_TAKE, 1, key, *rate)  # Any: redis-py types answers as sync or async
         except redis.RedisError:
             return self._wait_locally(subject)
-        return float(answer)  # type: ignore[arg-type]  # redis-py types answers as sync or async
+        return float(answer)
 
     def _wait_locally(self, subject: str) -> float:
         now = time.monotonic()

@@ -13,7 +13,7 @@ on the statement timeout of the database.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from celery import Celery
 from celery.app.task import Task
@@ -26,8 +26,10 @@ SCHEDULE: dict[str, dict[str, Any]] = {}  # Any: Celery's own schedule entries
 ROUTES: dict[str, str] = {}
 """Task name -> queue."""
 
+AnyTask: TypeAlias = "Task[Any, Any]"  # Any: a task takes and gives what its function does
+
 celery_app = Celery("edgeloop")
-_names: dict[int, tuple[str, Task]] = {}  # by identity: asking a lazy task for its name would configure Celery
+_names: dict[int, tuple[str, AnyTask]] = {}  # by identity: asking a lazy task for its name would configure Celery
 
 
 def _defaults() -> dict[str, Any]:  # Any: Celery's own configuration values
@@ -60,7 +62,7 @@ def _route(name: str, *_: Any, **__: Any) -> dict[str, str] | None:  # Any: Cele
 celery_app.add_defaults(_defaults)
 
 
-class TracedTask(Task):  # type: ignore[type-arg]  # celery's Task is generic only in stubs it does not ship
+class TracedTask(Task):  # type: ignore[type-arg]  # generic in its stubs only, not when it runs
     """A task that begins a trace of its own."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -68,20 +70,19 @@ class TracedTask(Task):  # type: ignore[type-arg]  # celery's Task is generic on
         return super().__call__(*args, **kwargs)
 
 
-def task(*, queue: str, time_limit: int = 60) -> Callable[[Callable[..., Any]], Task]:
+def task(*, queue: str, time_limit: int = 60) -> Callable[[Callable[..., Any]], AnyTask]:
     """Register a function as a task of `queue`. `time_limit` in seconds; the soft limit comes 5 s earlier."""
     if queue not in QUEUES:
         raise ValueError(f"unknown queue {queue!r}; known: {', '.join(QUEUES)}")
 
-    def register(function: Callable[..., Any]) -> Task:
+    def register(function: Callable[..., Any]) -> AnyTask:
         name = f"{function.__module__.removeprefix('services.').removesuffix('.tasks')}.{function.__name__}"
-        made: Task = celery_app.task(
-            function,
+        made: AnyTask = celery_app.task(
             base=TracedTask,
             name=name,
             time_limit=time_limit,
             soft_time_limit=max(1, time_limit - 5),
-        )
+        )(function)
         ROUTES[name] = queue
         _names[id(made)] = (name, made)
         return made
@@ -89,10 +90,10 @@ def task(*, queue: str, time_limit: int = 60) -> Callable[[Callable[..., Any]], 
     return register
 
 
-def beat(name: str, seconds: float) -> Callable[[Task], Task]:
+def beat(name: str, seconds: float) -> Callable[[AnyTask], AnyTask]:
     """Run a task every `seconds` seconds; a tick not begun within that time is dropped."""
 
-    def register(made: Task) -> Task:
+    def register(made: AnyTask) -> AnyTask:
         task_name, _ = _names[id(made)]
         options = {"queue": ROUTES[task_name], "expires": max(1.0, seconds)}
         SCHEDULE[name] = {"task": task_name, "schedule": seconds, "options": options}

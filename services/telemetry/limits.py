@@ -12,6 +12,10 @@ _WIRE = WireLimits()
 BODY_LIMITS = {"/v1/reports": _WIRE.report_bytes, "/v1/segments": _WIRE.segment_bytes}
 
 
+DEVICE_RATE = Rate(per_second=10.0, burst=120)
+EVERYONE_RATE = Rate(per_second=1_000.0, burst=4_000)
+
+
 @dataclass(frozen=True)
 class TelemetryLimits:
     """One device may send a burst after a long time offline; all devices together fill at most a worker's pace.
@@ -20,8 +24,8 @@ class TelemetryLimits:
     are published again after Redis lost data, because ids do not become visible exactly in order.
     """
 
-    device: Rate = Rate(per_second=10.0, burst=120)
-    everyone: Rate = Rate(per_second=1_000.0, burst=4_000)
+    device: Rate = DEVICE_RATE
+    everyone: Rate = EVERYONE_RATE
     latest_day: int = 1_000_000
     republish_margin: int = 1_000
     republish_batch: int = 1_000

@@ -7,7 +7,7 @@ acknowledged is in the database, and reaches its stream sooner or later, whichev
 from __future__ import annotations
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from contracts.statistics import DriftReport, ReportError, decode_report
@@ -41,7 +41,7 @@ def accept_report(session: Session, body: bytes) -> Accepted:
         "body": body,
     }
     statement = insert(Report).values(**row).on_conflict_do_nothing().returning(Report.id)
-    return _accepted(session, statement, REPORTS)
+    return _accepted(session, session.scalar(statement), REPORTS)
 
 
 def accept_segment(session: Session, upload: SegmentUpload) -> Accepted:
@@ -54,11 +54,10 @@ def accept_segment(session: Session, upload: SegmentUpload) -> Accepted:
         "body": upload.model_dump_json().encode(),
     }
     statement = insert(Segment).values(**row).on_conflict_do_nothing().returning(Segment.id)
-    return _accepted(session, statement, SEGMENTS)
+    return _accepted(session, session.scalar(statement), SEGMENTS)
 
 
-def _accepted(session: Session, statement: Insert, topic: str) -> Accepted:
-    row_id = session.scalar(statement)
+def _accepted(session: Session, row_id: int | None, topic: str) -> Accepted:
     if row_id is None:
         return Accepted(duplicate=True)
     enqueue(session, topic, str(row_id), {"id": row_id})

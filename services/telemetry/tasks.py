@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -20,7 +21,7 @@ from services.telemetry.service import REPORTS, SEGMENTS
 READERS = {REPORTS: "drift", SEGMENTS: "curation"}
 """The consumer group of each stream; its entries are removed only after that group finished them."""
 
-TABLES: dict[str, type[Report] | type[Segment]] = {REPORTS: Report, SEGMENTS: Segment}
+TABLES: dict[str, type[Any]] = {REPORTS: Report, SEGMENTS: Segment}  # Any: SQLAlchemy cannot select a union
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +60,7 @@ def tidy() -> None:
 
 def _publish(stream: str, row_id: int) -> None:
     with transaction() as session:
-        row = session.get(TABLES[stream], row_id)
+        row: Report | Segment | None = session.get(TABLES[stream], row_id)
         if row is None:
             log.warning("row_gone", stream=stream, id=row_id)
             return
@@ -81,7 +82,7 @@ def _mend(session: Session, stream: str) -> int:
     first = max(0, known - LIMITS.republish_margin) if known else 0
     batch = LIMITS.republish_margin + LIMITS.republish_batch
     lost = select(table).where(table.id > first, table.id <= delivered).order_by(table.id).limit(batch)
-    rows = session.scalars(lost).all()
+    rows: Sequence[Report | Segment] = session.scalars(lost).all()
     for row in rows:
         streams.publish(stream, _fields(row), mark=row.id)
     log.warning("stream_mended", stream=stream, known=known, delivered=delivered, published=len(rows))

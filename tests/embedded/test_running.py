@@ -132,9 +132,7 @@ def test_status_lists_the_children(running: Platform, state: Path) -> None:
     assert document["children"].keys() == running.children.keys()
 
 
-def test_killed_children_are_noticed_logged_and_started_again(
-    running: Platform, said: list[str], state: Path
-) -> None:
+def test_killed_children_are_noticed_logged_and_started_again(running: Platform, said: list[str], state: Path) -> None:
     before = running.children
     killed = ("beat", "worker", "api")
     for name in killed:

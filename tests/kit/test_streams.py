@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,9 +13,8 @@ STREAM, GROUP = "test.stream", "readers"
 
 
 @pytest.fixture(autouse=True)
-def _empty(platform: Settings) -> Iterator[None]:
+def _empty(platform: Settings) -> None:
     streams.connection().flushall()
-    yield
 
 
 def fail(_: streams.StreamMessage) -> None:

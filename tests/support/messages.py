@@ -15,7 +15,9 @@ from contracts.statistics.moments import BINS, DIMENSIONS, HISTOGRAMS, SUBSPACE
 TAGS = DeviceTags(device_class="npu-4t", scenario="meeting")
 
 
-def report_bytes(*, pseudonym: str | None = None, day: int = 20_000, embedding_id: str = "e1", frames: int = 300) -> bytes:
+def report_bytes(
+    *, pseudonym: str | None = None, day: int = 20_000, embedding_id: str = "e1", frames: int = 300
+) -> bytes:
     """A valid DRF1 report."""
     histogram = np.zeros((HISTOGRAMS, BINS), np.int64)
     histogram[:, 3] = frames

@@ -1,13 +1,13 @@
 """Fixtures of the platform: a real PostgreSQL and Redis, the application on top, tokens.
 
-    postgres_url   a migrated database of this test module alone
-    redis_url      a real Redis, emptied for this test module
-    platform       both, with `settings()` pointing at them (EDGELOOP_* set for the module)
-    client         the whole application in process: `client.post("/drift/v1/...", token=tokens.service, json=...)`
-    live_server    the same over a loopback port: `live_server.url`
-    tokens         `tokens.operator`, `tokens.service`, `tokens.device("device-1")`, `tokens.make(kind, id, scopes)`
-    state_folder   a state folder for `embedded.supervisor.Platform`
-    session        a database session whose transaction commits at the end of the test
+postgres_url   a migrated database of this test module alone
+redis_url      a real Redis, emptied for this test module
+platform       both, with `settings()` pointing at them (EDGELOOP_* set for the module)
+client         the whole application in process: `client.post("/drift/v1/...", token=tokens.service, json=...)`
+live_server    the same over a loopback port: `live_server.url`
+tokens         `tokens.operator`, `tokens.service`, `tokens.device("device-1")`, `tokens.make(kind, id, scopes)`
+state_folder   a state folder for `embedded.supervisor.Platform`
+session        a database session whose transaction commits at the end of the test
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ def postgres_url(postgres_instance: Postgres) -> str:
 
 
 @pytest.fixture(scope="module")
-def redis_url(redis_instance: Redis) -> Iterator[str]:
+def redis_url(redis_instance: Redis) -> str:
     """URL of the session's Redis, empty."""
     client = redis_client.Redis.from_url(redis_instance.url())
     client.flushall()
     client.close()
-    yield redis_instance.url()
+    return redis_instance.url()
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,9 @@ DATABASE_ALONE = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full
 class Server:
     """A child that can be killed and started again on the same data, for tests of failure."""
 
-    def __init__(self, command: list[str], ready: Callable[[], bool], log: Path, as_user: bool, before: Callable[[], None]):
+    def __init__(
+        self, command: list[str], ready: Callable[[], bool], log: Path, as_user: bool, before: Callable[[], None]
+    ) -> None:
         self._command, self._ready, self._log, self._as_user, self._before = command, ready, log, as_user, before
         self.start()
 
@@ -59,9 +61,7 @@ def postgres_server(folder: Path, *, durable: bool = False) -> Iterator[tuple[Po
     postgres = Postgres(folder / "postgres", free_port(), PASSWORD)
     postgres.create()
     command = [*postgres.command(), "-c", "max_connections=200", *(() if durable else DATABASE_ALONE)]
-    server = Server(
-        command, postgres.ready, folder / "postgres.log", True, lambda: clear_stale_lock(postgres.data)
-    )
+    server = Server(command, postgres.ready, folder / "postgres.log", True, lambda: clear_stale_lock(postgres.data))
     try:
         yield postgres, server
     finally:
@@ -84,7 +84,7 @@ def redis_server(folder: Path) -> Iterator[tuple[Redis, Server]]:
 def server_folder(name: str) -> Iterator[Path]:
     """A temporary folder that PostgreSQL's own user may enter."""
     with tempfile.TemporaryDirectory(prefix=f"edgeloop-{name}-", ignore_cleanup_errors=True) as folder:
-        os.chmod(folder, 0o711)
+        os.chmod(folder, 0o711)  # noqa: S103  # PostgreSQL runs as another user under root
         yield Path(folder)
 
 

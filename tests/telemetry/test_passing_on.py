@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from services.kit import streams
+from services.kit.database import transaction
 from services.kit.outbox import dispatch
 from services.kit.settings import Settings
 from services.telemetry import service
 from services.telemetry.tasks import mend_streams, tidy
-from services.kit.database import transaction
 from tests.support.messages import report_bytes
 
 STREAM = service.REPORTS
 
 
 @pytest.fixture(autouse=True)
-def _empty_redis(platform: Settings) -> Iterator[None]:
+def _empty_redis(platform: Settings) -> None:
     streams.connection().flushall()
-    yield
 
 
 def accept(*bodies: bytes) -> None:
@@ -44,9 +41,14 @@ def test_an_accepted_report_reaches_its_stream_as_it_was_sent() -> None:
 
 def test_an_aborted_transaction_leaves_nothing_to_pass_on() -> None:
     body = report_bytes()
-    with pytest.raises(RuntimeError), transaction() as session:
-        service.accept_report(session, body)
-        raise RuntimeError("the process died before the commit")
+
+    def die_before_the_commit() -> None:
+        with transaction() as session:
+            service.accept_report(session, body)
+            raise RuntimeError("the process died")
+
+    with pytest.raises(RuntimeError):
+        die_before_the_commit()
     dispatch()
     assert body not in read("drift")
 
