@@ -29,7 +29,9 @@ def register_build(
     try:
         build = Build.model_validate(builds.get(f"/v1/builds/{build_id}"))
         if build.state is not BuildState.PASSED:
-            raise NotReleasable(f"build {build_id} is {build.state.value}; only a passed build may be released")
+            raise NotReleasable(
+                f"build {build_id} is {build.state.value}; only a passed build may be released"
+            )
         data = builds.request("GET", f"/v1/builds/{build_id}/bundle").content
     except ServiceRefused as error:
         if error.status == 404:
@@ -41,12 +43,20 @@ def register_build(
 
 
 def register(
-    session: Session, subject: Subject, data: bytes, notes: str, *, build_id: str = "", expected_digest: str = ""
+    session: Session,
+    subject: Subject,
+    data: bytes,
+    notes: str,
+    *,
+    build_id: str = "",
+    expected_digest: str = "",
 ) -> BundleRow:
     """Check the bytes, publish them as a target and note them; the same bundle again changes nothing."""
     bundle, digest = _opened(data)
     if expected_digest and digest != expected_digest:
-        raise BadBundle(f"the bundle has digest {digest[:16]}..., its build says {expected_digest[:16]}...; build again")
+        raise BadBundle(
+            f"the bundle has digest {digest[:16]}..., its build says {expected_digest[:16]}...; build again"
+        )
     known = session.get(BundleRow, digest)
     if known is not None:
         return known

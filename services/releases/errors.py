@@ -1,16 +1,16 @@
 """Business errors of the releases service, as problem documents.
 
-    Problem
-    ├── EnrolmentRefused   401  the enrolment token is wrong, used up or expired
-    ├── UnknownBundle      404
-    ├── UnknownRollout     404
-    ├── WrongState         409  the rollout's state does not allow the action
-    ├── NobodyMatches      409  the selector matches no device, or devices that the bundle was not built for
-    ├── NotReleasable      409  the build did not pass its gate, or the bundle was revoked or rolled back before
-    ├── VersionMismatch    412  somebody else changed it first
-    ├── BadSelector        422
-    ├── BadBundle          422
-    └── BuildsUnavailable  503
+Problem
+├── EnrolmentRefused   401  the enrolment token is wrong, used up or expired
+├── UnknownBundle      404
+├── UnknownRollout     404
+├── WrongState         409  the rollout's state does not allow the action
+├── NobodyMatches      409  the selector matches no device, or devices that the bundle was not built for
+├── NotReleasable      409  the build did not pass its gate, or the bundle was revoked or rolled back before
+├── VersionMismatch    412  somebody else changed it first
+├── BadSelector        422
+├── BadBundle          422
+└── BuildsUnavailable  503
 """
 
 from __future__ import annotations

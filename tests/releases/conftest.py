@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from sqlalchemy import text
 from services.kit.database import transaction
 from services.kit.settings import Settings
 from services.kit.streams import connection
-from services.releases import service
+from services.releases import service, state_document
 from services.releases.routes import device
 from tests.releases.world import ManualClock, World
 from tests.support.http import ApiClient
@@ -32,7 +32,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
 
 
 @pytest.fixture
-def empty(platform: Settings) -> Iterator[None]:
+def empty(platform: Settings) -> None:
     """No device, no rollout, no baseline; the repository and its keys stay."""
     with transaction() as session:
         session.execute(text(", releases.".join(f"TRUNCATE releases.{TABLES}".split(", ")) + " CASCADE"))
@@ -40,20 +40,16 @@ def empty(platform: Settings) -> Iterator[None]:
         session.execute(text("DELETE FROM kit.idempotent_answers"))
     connection().flushdb()
     device.STATE_CACHE.clear()
-    yield
 
 
 @pytest.fixture
 def world(
-    empty: None, client: ApiClient, tokens: Tokens, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: None,
+    client: ApiClient,
+    tokens: Tokens,
+    clock: ManualClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> World:
-    from services.releases import state_document
-
-    monkeypatch.setattr(state_document, "STATE", _no_memory(state_document))
+    monkeypatch.setattr(state_document, "STATE", replace(state_document.STATE, memory_s=0.0))
     return World(client, tokens, clock, tmp_path)
-
-
-def _no_memory(module: object) -> object:
-    from dataclasses import replace
-
-    return replace(module.STATE, memory_s=0.0)  # type: ignore[attr-defined]  # the module under test

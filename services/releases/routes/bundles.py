@@ -30,12 +30,18 @@ def builds_client() -> Iterator[ServiceClient]:
 
 
 Builds = Annotated[ServiceClient, Depends(builds_client)]
-REGISTER_PROBLEMS = declare(UnknownBundle, NotReleasable, BadBundle, BuildsUnavailable, KeyReused, StillRunning)
+REGISTER_PROBLEMS = declare(
+    UnknownBundle, NotReleasable, BadBundle, BuildsUnavailable, KeyReused, StillRunning
+)
 
 
 @router.post("/v1/bundles", status_code=201, responses=REGISTER_PROBLEMS)
 def register_bundle(
-    request: BundleRegistration, subject: Writer, session: SessionDep, builds: Builds, key: IdempotencyKey = None
+    request: BundleRegistration,
+    subject: Writer,
+    session: SessionDep,
+    builds: Builds,
+    key: IdempotencyKey = None,
 ) -> BundleRecord:
     """Fetch a passed build from the builds service and sign it into the update repository."""
 

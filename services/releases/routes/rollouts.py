@@ -32,7 +32,9 @@ Reader = Annotated[Subject, requires("releases:read")]
 Writer = Annotated[Subject, requires("releases:write")]
 IfMatch = Annotated[str | None, Header(max_length=64)]
 CREATE_PROBLEMS = declare(UnknownBundle, NotReleasable, NobodyMatches, BadSelector, KeyReused, StillRunning)
-ACTION_PROBLEMS = declare(UnknownRollout, WrongState, VersionMismatch, NobodyMatches, NotReleasable, StillRunning)
+ACTION_PROBLEMS = declare(
+    UnknownRollout, WrongState, VersionMismatch, NobodyMatches, NotReleasable, StillRunning
+)
 
 
 class DecisionItem(BaseModel):
@@ -52,7 +54,11 @@ class DecisionItem(BaseModel):
 
 @router.post("/v1/rollouts", status_code=201, responses=CREATE_PROBLEMS)
 def create_rollout(
-    request: RolloutRequest, subject: Writer, session: SessionDep, response: Response, key: IdempotencyKey = None
+    request: RolloutRequest,
+    subject: Writer,
+    session: SessionDep,
+    response: Response,
+    key: IdempotencyKey = None,
 ) -> Rollout:
     """A staged release; with `auto_start` it begins at once and needs no person until something is wrong."""
 
@@ -68,7 +74,9 @@ def create_rollout(
 def list_rollouts(_subject: Reader, session: SessionDep, request: PageDep) -> RolloutList:
     """Rollouts, newest first, each with its newest look."""
     rows = views.page(session, request)
-    page = page_of(rows, request, lambda row: views.rollout(session, row, 1), lambda row: (row.created, row.id))
+    page = page_of(
+        rows, request, lambda row: views.rollout(session, row, 1), lambda row: (row.created, row.id)
+    )
     return RolloutList(items=tuple(page.items), next_cursor=page.next_cursor)
 
 
@@ -91,7 +99,10 @@ def list_decisions(
         query = query.where(DecisionRow.id < int(request.after[0]))
     rows = session.scalars(query.limit(request.limit + 1)).all()
     return page_of(
-        rows, request, lambda row: DecisionItem.model_validate(row, from_attributes=True), lambda row: (row.id,)
+        rows,
+        request,
+        lambda row: DecisionItem.model_validate(row, from_attributes=True),
+        lambda row: (row.id,),
     )
 
 
@@ -176,7 +187,9 @@ def _act(
 def _find(session: Session, rollout_id: str) -> RolloutRow:
     row = session.get(RolloutRow, rollout_id)
     if row is None:
-        raise UnknownRollout(f"there is no rollout {rollout_id[:64]}; list them with GET /releases/v1/rollouts")
+        raise UnknownRollout(
+            f"there is no rollout {rollout_id[:64]}; list them with GET /releases/v1/rollouts"
+        )
     return row
 
 

@@ -93,6 +93,7 @@ class Evidence:
     fleet_shares: Mapping[str, float] = field(default_factory=dict)
     first_release: bool = False
     targeted: Mapping[str, int] | None = None
+    fleet_devices: int = 0
 
 
 def gather(
@@ -112,6 +113,7 @@ def gather(
         fleet_shares={name: count / total for name, count in fleet.items()},
         first_release=first_release,
         targeted=targeted,
+        fleet_devices=sum(fleet.values()),
     )
 
 

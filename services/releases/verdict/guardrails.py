@@ -50,7 +50,11 @@ class MeanGuardrail:
 
 @dataclass(frozen=True)
 class VerdictPolicy:
-    """Everything a verdict depends on apart from the evidence; stored with each decision by `code_version`."""
+    """Everything a verdict depends on apart from the evidence; decisions keep its `code_version`.
+
+    A promotion may put at most `tolerated` of the fleet at risk by a rate's upper bound, or `tolerated_devices`
+    where the fleet is so small that no sample of it could say more.
+    """
 
     code_version: str = "verdict-1"
     alpha: float = 0.05
@@ -61,6 +65,7 @@ class VerdictPolicy:
     minimum_control: int = 3
     stratum_share: float = 0.10
     heard_share: float = 0.6
+    tolerated_devices: int = 20
     rates: tuple[RateGuardrail, ...] = (
         RateGuardrail(TRIAL_FAILURES, margin=0.02, tolerated=0.15),
         RateGuardrail(SILENT_DEVICES, margin=0.10, tolerated=0.30),

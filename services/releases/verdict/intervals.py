@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaln, ndtr, stdtrit
+from scipy.special import ndtr, stdtrit
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,9 @@ def _student(multiplier: float, freedom: float) -> float:
 
 def rate_log_wealth(failures: int, devices: int, rate: float, prior: tuple[float, float]) -> float:
     """Log of the beta-binomial mixture martingale that bets against the failure rate `rate`."""
-    a, b = prior
-    mixture = float(betaln(a + failures, b + devices - failures) - betaln(a, b))
     fixed = failures * math.log(rate) if failures else 0.0
     rest = devices - failures
-    return mixture - fixed - (rest * math.log1p(-rate) if rest else 0.0)
+    return _log_mixture(failures, rest, prior) - fixed - (rest * math.log1p(-rate) if rest else 0.0)
 
 
 def rate_interval(failures: int, devices: int, alpha: float, prior: tuple[float, float]) -> Interval:
@@ -130,14 +128,25 @@ def rate_interval(failures: int, devices: int, alpha: float, prior: tuple[float,
         raise ValueError(f"{failures} failures of {devices} devices is not a share")
     if devices == 0:
         return Interval(math.nan, 0.0, 1.0)
-    estimate, edge, threshold = failures / devices, 1e-9, -math.log(alpha)
+    estimate, edge, rest = failures / devices, 1e-9, devices - failures
+    reached = _log_mixture(failures, rest, prior) + math.log(alpha)
 
     def excess(rate: float) -> float:
-        return rate_log_wealth(failures, devices, rate, prior) - threshold
+        return reached - failures * math.log(rate) - rest * math.log1p(-rate)
 
     middle = min(max(estimate, edge), 1.0 - edge)
     below = failures > 0 and excess(edge) > 0 > excess(middle)
-    above = failures < devices and excess(1.0 - edge) > 0 > excess(middle)
+    above = rest > 0 and excess(1.0 - edge) > 0 > excess(middle)
     lower = float(brentq(excess, edge, middle)) if below else 0.0
     upper = float(brentq(excess, middle, 1.0 - edge)) if above else 1.0
     return Interval(estimate, lower, upper)
+
+
+def _log_mixture(failures: int, rest: int, prior: tuple[float, float]) -> float:
+    """Log of B(a + failures, b + rest) / B(a, b)."""
+    a, b = prior
+    return _log_beta(a + failures, b + rest) - _log_beta(a, b)
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

@@ -95,7 +95,10 @@ def judge(evidence: Evidence, policy: VerdictPolicy, next_share: float, min_devi
 def _readings(
     evidence: Evidence, strata: tuple[Stratum, ...], policy: VerdictPolicy, alpha: float, next_share: float
 ) -> list[Reading]:
-    found = [_rate(rate, stratum, policy, alpha, next_share) for rate in policy.rates for stratum in strata]
+    few = policy.tolerated_devices / max(evidence.fleet_devices, 1)
+    found = [
+        _rate(rate, stratum, policy, alpha, next_share, few) for rate in policy.rates for stratum in strata
+    ]
     for mean in policy.means:
         for stratum in strata:
             parts = evidence.strata if stratum.name == POOLED else (stratum,)
@@ -104,7 +107,12 @@ def _readings(
 
 
 def _rate(
-    rate: RateGuardrail, stratum: Stratum, policy: VerdictPolicy, alpha: float, next_share: float
+    rate: RateGuardrail,
+    stratum: Stratum,
+    policy: VerdictPolicy,
+    alpha: float,
+    next_share: float,
+    few: float,
 ) -> Reading:
     failed, at_risk = stratum.failures(rate.name)
     margin, control = rate.margin, 0
@@ -114,7 +122,8 @@ def _rate(
         margin = max(margin, suffered.upper)
     low = rate_interval(failed, at_risk, alpha, policy.rate_prior).lower
     wide = rate_interval(failed, at_risk, policy.promote_alpha, policy.rate_prior)
-    finding = _finding(low, margin, wide.upper * next_share, rate.tolerated, at_risk > 0)
+    tolerated = max(rate.tolerated, few)
+    finding = _finding(low, margin, wide.upper * next_share, tolerated, at_risk > 0)
     return Reading(
         metric=rate.name,
         stratum=stratum.name,
@@ -171,9 +180,7 @@ class _Found:
     control: int
 
 
-def _against_control(
-    mean: MeanGuardrail, parts: tuple[Stratum, ...], policy: VerdictPolicy
-) -> _Found | None:
+def _against_control(mean: MeanGuardrail, parts: tuple[Stratum, ...], policy: VerdictPolicy) -> _Found | None:
     """Differences of the strata that have enough devices on both sides, weighted by their counts."""
     weighted, canary, control = [], 0, 0
     for part in parts:
@@ -186,9 +193,7 @@ def _against_control(
     return _Found(pool(weighted), canary, control) if weighted else None
 
 
-def _against_nothing(
-    mean: MeanGuardrail, parts: tuple[Stratum, ...], policy: VerdictPolicy
-) -> _Found | None:
+def _against_nothing(mean: MeanGuardrail, parts: tuple[Stratum, ...], policy: VerdictPolicy) -> _Found | None:
     """A first release has no control: the canary's own mean is held against the ceiling."""
     values = np.concatenate([part.canary.metric(mean.name) for part in parts] or [np.empty(0)])
     sample = Sample.of(values)
@@ -242,5 +247,3 @@ def _unsafe(readings: tuple[Reading, ...]) -> list[str]:
 
 def _harm(reading: Reading) -> str:
     return f"{reading.metric} in {reading.stratum}: at least {reading.low:.4g}, allowed {reading.margin:.4g}"
-
-

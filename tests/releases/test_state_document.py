@@ -1,0 +1,112 @@
+"""The state document as devices fetch it: signed, cacheable, monotonic, never written by a poll."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+from sqlalchemy import event, text
+
+from contracts.state import StateError, public_key, verify_state
+from services.kit.database import engine, transaction
+from services.kit.settings import settings
+from services.releases import state_document, tasks
+from tests.releases.conftest import OLD
+from tests.releases.world import World
+
+PATH = "/releases/v1/state"
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """Every SQL statement of this process while it lasts."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        seen.append(statement)
+
+    event.listen(engine(settings()), "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(engine(settings()), "before_cursor_execute", note)
+
+
+def test_a_poll_with_nothing_new_is_a_304_and_writes_nothing(world: World) -> None:
+    device = world.enrol(1, OLD)[0]
+    first = world.client.get(PATH, token=device.token)
+    assert first.headers["cache-control"] == "public, max-age=30"
+    with statements() as seen:
+        again = world.client.get(PATH, token=device.token, headers={"If-None-Match": first.headers["etag"]})
+    assert again.status_code == 304
+    assert again.content == b""
+    written = [one for one in seen if not one.lstrip().upper().startswith("SELECT")]
+    assert written == []
+    assert not any("state_documents" in one for one in seen), "the cache answers"
+
+
+def test_the_epoch_grows_with_every_change_and_an_older_document_is_refused(world: World) -> None:
+    device = world.enrol(1, OLD)[0]
+    old = world.client.get(PATH, token=device.token).content
+    world.client.post(
+        "/releases/v1/kill-switch", token=world.operator, json={"killed": True, "reason": "test"}
+    )
+    new = world.state(device)
+    with pytest.raises(StateError, match="older"):
+        verify_state(old, public_key(device.state_key), new.epoch)
+
+
+def test_without_the_cache_the_database_answers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = world.enrol(1, OLD)[0]
+    epoch = world.state(device).epoch
+
+    def down() -> redis.Redis:
+        raise redis.ConnectionError("gone")
+
+    monkeypatch.setattr(state_document, "connection", down)
+    assert world.state(device).epoch == epoch
+
+
+def test_a_change_that_is_not_committed_is_never_served(world: World) -> None:
+    device = world.enrol(1, OLD)[0]
+    epoch = world.state(device).epoch
+    with pytest.raises(RuntimeError, match="crash"):
+        _publish_and_crash()
+    assert world.state(device).epoch == epoch
+
+
+def test_a_restored_database_does_not_go_back_to_an_old_epoch(world: World) -> None:
+    before = int(time.time())
+    with transaction() as session:
+        session.execute(text("UPDATE releases.control SET epoch = 0"))
+    with transaction() as session:
+        assert state_document.publish(session).epoch >= before
+
+
+def test_an_ageing_document_is_signed_again_and_a_fresh_one_is_left(world: World) -> None:
+    device = world.enrol(1, OLD)[0]
+    epoch = world.state(device).epoch
+    tasks.renew()
+    assert world.state(device).epoch == epoch
+    with transaction() as session:
+        soon = datetime.now(UTC) + timedelta(hours=1)
+        session.execute(text("UPDATE releases.state_documents SET expires_at = :soon"), {"soon": soon})
+    tasks.renew()
+    assert world.state(device).epoch > epoch
+
+
+def test_a_poll_is_seen_without_a_database_write(world: World) -> None:
+    device = world.enrol(1, OLD)[0]
+    world.client.get(PATH, token=device.token)
+    record = world.client.get("/releases/v1/devices", token=world.operator).json()["items"][0]
+    assert record["last_seen"] == world.clock.now()
+
+
+def _publish_and_crash() -> None:
+    with transaction() as session:
+        state_document.publish(session)
+        raise RuntimeError("crash before the commit")
