@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from compiler.errors import BadProfile, UnsupportedModel
-from compiler.importer.operators import CONVERTERS, Context, Pending, Settled
+from compiler.importer.operators import CONVERTERS
+from compiler.importer.pending import Context, Pending, Settled
 from compiler.importer.quantization import ActivationParameters, activation_parameters
 from compiler.importer.source import SourceGraph, SourceNode
 from compiler.ir import Graph, Operator, Value, check

@@ -3,12 +3,7 @@
 Written specification: ``docs/reference/program.md``. Reading copies nothing: every array is a read-only view
 of the caller's buffer. Invariants checked before anything is used: magic, format and arithmetic version,
 total length, SHA-256 of everything after the header, sections inside the file, aligned and disjoint, command
-streams that end with END.
-
-    ProgramError
-      TruncatedProgram   fewer bytes than the header promises
-      ForeignProgram     not a program, or of a version that this code does not read
-      DamagedProgram     digest, section table or content contradict themselves
+streams that end with END; errors are those of ``errors.py``.
 """
 
 from __future__ import annotations
@@ -25,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.npu.commands import COMMAND, FLAG_LAUNCH, REGION, Layout, Op, Space, canonical_bytes
+from contracts.npu.errors import DamagedProgram, ForeignProgram, ProgramError, TruncatedProgram
+from contracts.npu.profile import OutputTensor, Profile
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -56,22 +53,6 @@ _HEADER = struct.Struct("<4sHH16s16sIIQ32s")  # padded to 128 bytes
 _SECTION = struct.Struct("<IIQQ")
 
 
-class ProgramError(ValueError):
-    """The bytes are not a program that may run. The message says what, where and the remedy."""
-
-
-class TruncatedProgram(ProgramError):
-    """Bytes are missing at the end."""
-
-
-class ForeignProgram(ProgramError):
-    """Another kind of file, or another version of the format."""
-
-
-class DamagedProgram(ProgramError):
-    """The content contradicts its own header."""
-
-
 class Section(IntEnum):
     """Kinds of section."""
 
@@ -80,55 +61,6 @@ class Section(IntEnum):
     NAMES = 3
     CONSTANTS = 4
     QUANT = 5
-
-
-@dataclass(frozen=True)
-class OutputTensor:
-    """One output: uint8 NHWC image at ``ddr_offset`` of the DDR array; real = (q - zero_point) * scale."""
-
-    name: str
-    height: int
-    width: int
-    channels: int
-    scale: float
-    zero_point: int
-    ddr_offset: int
-
-
-@dataclass(frozen=True)
-class Profile:
-    """One input size. The input frame is uint8 NHWC at ``input_offset`` of the DDR array.
-
-    ``n_prologue`` commands at the head of the stream run once at load or profile switch; ``ddr_extent`` is
-    the DDR array's size, ``ddr_bytes`` the traffic of one frame (prologue left out), ``sram_peak`` the
-    highest byte used.
-    """
-
-    name: str
-    input_height: int
-    input_width: int
-    input_channels: int
-    input_scale: float
-    input_zero_point: int
-    input_offset: int
-    outputs: tuple[OutputTensor, ...]
-    n_prologue: int
-    ddr_extent: int
-    ddr_bytes: int
-    sram_peak: int
-
-    @property
-    def input(self) -> tuple[int, int, int]:
-        """Height, width, channels of the input frame."""
-        return self.input_height, self.input_width, self.input_channels
-
-    @staticmethod
-    def parse(raw: dict[str, Any]) -> Profile:  # Any: straight from JSON
-        """A profile from its JSON object; raises :class:`DamagedProgram`."""
-        try:
-            return Profile(**{**raw, "outputs": tuple(OutputTensor(**output) for output in raw["outputs"])})
-        except (TypeError, KeyError) as error:
-            raise DamagedProgram(f"program section PROFILES: {error}; compile the model again") from error
 
 
 @dataclass(frozen=True)
