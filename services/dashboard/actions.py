@@ -35,10 +35,11 @@ class Action:
     danger: bool = False
 
 
-ACTIVE = (RolloutState.RUNNING, RolloutState.PAUSED)
+SHOWN = (RolloutState.RUNNING, RolloutState.PAUSED, RolloutState.COMPLETED)
 ACTIONS = {
     action.verb: action
     for action in (
+        Action("start", "Start", "The devices of the first stage get the new bundle.", (RolloutState.DRAFT,)),
         Action(
             "pause",
             "Pause",
@@ -50,7 +51,7 @@ ACTIONS = {
             "rollback",
             "Roll back",
             "Every device returns to the bundle that it ran before. This ends the rollout.",
-            ACTIVE,
+            SHOWN,
             True,
         ),
     )

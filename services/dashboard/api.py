@@ -22,7 +22,7 @@ router = APIRouter(include_in_schema=False)
 router.include_router(actions.router)
 
 YEAR_S = 365 * 86_400
-FRAGMENTS = ("loop", "rollouts", "fleet", "drift", "clusters", "builds")
+FRAGMENTS = ("loop", "rollouts", "alerts", "fleet", "drift", "clusters", "builds")
 
 
 def platform_of(session: Session) -> Platform:

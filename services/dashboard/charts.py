@@ -67,6 +67,16 @@ class IntervalBar:
     margin: float
 
 
+def newest_looks(metrics: Iterable[MetricInterval]) -> list[MetricInterval]:
+    """The last look of every metric and group of devices, harm first."""
+    newest: dict[tuple[str, str], MetricInterval] = {}
+    for metric in metrics:
+        known = newest.get((metric.metric, metric.stratum))
+        if known is None or metric.at >= known.at:
+            newest[metric.metric, metric.stratum] = metric
+    return sorted(newest.values(), key=lambda metric: (metric.verdict != "harm", metric.metric, metric.stratum))
+
+
 def interval_bar(metric: MetricInterval, width: float = 200.0) -> IntervalBar:
     """Geometry of one metric's interval; everything lies inside 0..width."""
     values = (metric.low, metric.high, metric.estimate, 0.0, metric.margin)

@@ -16,6 +16,7 @@ class DashboardLimits:
     refresh_s: int = 3
     device_pages: int = 10
     list_rows: int = 12
+    alerts: int = 5
     chart_cohorts: int = 12
     chart_days: int = 60
     form_bytes: int = 16_384

@@ -42,17 +42,13 @@ MARKS = {
     "idle": "○",
     "unknown": "?",
 }
-STANDINGS = {
-    **dict.fromkeys(
-        ("passed", "completed", "confirmed", "covered", "stable", "retrain", "pass", "ok", "advance"), "good"
-    ),
-    **dict.fromkeys(("queued", "compiling", "gating", "running", "pending", "trial", "continue", "partial"), "busy"),
-    **dict.fromkeys(
-        ("blocked", "refused", "failed", "paused", "rolled_back", "killed", "severe", "warn", "uncovered", "fail"),
-        "alert",
-    ),
-    **dict.fromkeys(("draft", "reference", "insufficient_data", "cool_down", "budget"), "idle"),
+WORDS = {
+    "good": "passed completed confirmed covered stable retrain ok promote safe",
+    "busy": "queued compiling gating running pending trial continue partial",
+    "alert": "blocked refused failed paused rolled_back killed severe warn uncovered fail rollback harm inconclusive",
+    "idle": "draft reference insufficient_data cool_down budget superseded withdrawn",
 }
+STANDINGS = {word: look for look, words in WORDS.items() for word in words.split()}
 
 
 def page(template: str, *, status: int = 200, **context: Any) -> HTMLResponse:  # Any: whatever the template shows
@@ -74,7 +70,13 @@ def environment() -> jinja2.Environment:
     made.filters.update(
         instant=charts.instant_text, iso=charts.instant_iso, day=charts.day_text, words=_words, standing=standing
     )
-    made.globals.update(static=url_of, marks=MARKS, refresh_s=LIMITS.refresh_s, interval_bar=charts.interval_bar)
+    made.globals.update(
+        static=url_of,
+        marks=MARKS,
+        refresh_s=LIMITS.refresh_s,
+        interval_bar=charts.interval_bar,
+        newest_looks=charts.newest_looks,
+    )
     return made
 
 

@@ -123,4 +123,4 @@ def _reason(answer: httpx.Response) -> str:
     except ValueError:
         document = {}
     words = document.get("detail") or document.get("title") if isinstance(document, dict) else None
-    return str(words or f"answered {answer.status_code}")[:400]
+    return f"says: {words}"[:400] if words else f"answered {answer.status_code}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from contracts.wire import BuildList, ClusterList, CohortList, DeviceList, DriftAlarmList, RolloutList
 from contracts.wire.base import Answer
@@ -19,6 +19,29 @@ class CohortDays(Answer):
     next_cursor: str | None = None
 
 
+class KillState(Answer):
+    """Whether the fleet is stopped, and why."""
+
+    killed: bool
+    reason: str = ""
+
+
+class AlertItem(Answer):
+    """Something that a person should know."""
+
+    kind: str
+    subject: str
+    detail: str
+    created: float
+
+
+class AlertList(Answer):
+    """Alerts, newest first."""
+
+    items: tuple[AlertItem, ...]
+    next_cursor: str | None = None
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One look at the platform; each part is there or says why not."""
@@ -29,25 +52,42 @@ class Snapshot:
     alarms: Loaded[DriftAlarmList] | Missing
     clusters: Loaded[ClusterList] | Missing
     builds: Loaded[BuildList] | Missing
+    alerts: Loaded[AlertList] | Missing
+    kill: Loaded[KillState] | Missing
+
+    @property
+    def sources(self) -> int:
+        """How many parts there are."""
+        return len(fields(self))
 
     @property
     def missing(self) -> tuple[Missing, ...]:
         """The parts that did not answer."""
-        parts = (self.devices, self.rollouts, self.cohorts, self.alarms, self.clusters, self.builds)
+        parts = (getattr(self, field.name) for field in fields(self))
         return tuple(part for part in parts if isinstance(part, Missing))
+
+    @property
+    def stopped(self) -> KillState | None:
+        """The kill switch, while it is on."""
+        return self.kill.value if isinstance(self.kill, Loaded) and self.kill.value.killed else None
 
 
 async def take(platform: Platform) -> Snapshot:
     """Ask all services at once."""
-    devices, rollouts, cohorts, alarms, clusters, builds = await asyncio.gather(
-        platform.pages(DeviceList, "/releases/v1/devices", LIMITS.device_pages, limit=200),
-        platform.get(RolloutList, "/releases/v1/rollouts", limit=LIMITS.list_rows),
-        platform.get(CohortList, "/drift/v1/cohorts", limit=200),
-        platform.get(DriftAlarmList, "/drift/v1/alarms", limit=LIMITS.list_rows),
-        platform.get(ClusterList, "/curation/v1/clusters", limit=LIMITS.list_rows),
-        platform.get(BuildList, "/builds/v1/builds", limit=LIMITS.list_rows),
+    return Snapshot(
+        *await asyncio.gather(
+            platform.pages(DeviceList, "/releases/v1/devices", LIMITS.device_pages, limit=200),
+            platform.get(RolloutList, "/releases/v1/rollouts", limit=LIMITS.list_rows),
+            platform.get(CohortList, "/drift/v1/cohorts", limit=200),
+            platform.get(DriftAlarmList, "/drift/v1/alarms", limit=LIMITS.list_rows),
+            platform.get(ClusterList, "/curation/v1/clusters", limit=LIMITS.list_rows),
+        ),
+        *await asyncio.gather(
+            platform.get(BuildList, "/builds/v1/builds", limit=LIMITS.list_rows),
+            platform.get(AlertList, "/releases/v1/alerts", limit=LIMITS.alerts),
+            platform.get(KillState, "/releases/v1/kill-switch"),
+        ),
     )
-    return Snapshot(devices, rollouts, cohorts, alarms, clusters, builds)
 
 
 async def series(platform: Platform) -> Loaded[CohortDays] | Missing:

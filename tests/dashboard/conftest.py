@@ -24,25 +24,32 @@ def page_app(twin: twins.Twin) -> FastAPI:
     return app
 
 
-@pytest.fixture
-def twin() -> twins.Twin:
-    """A platform in the middle of a turn of the loop."""
+@pytest.fixture(scope="module")
+def shared_twin() -> twins.Twin:
+    """The twin behind this module's site."""
     return twins.busy()
 
 
-@pytest.fixture
-def site(twin: twins.Twin, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def site(shared_twin: twins.Twin, redis_url: str) -> Iterator[str]:
     """Address of the running page."""
-    monkeypatch.setenv("EDGELOOP_REDIS_URL", redis_url)
-    with LiveServer(page_app(twin)) as server:
-        monkeypatch.setenv("EDGELOOP_BASE_URL", server.url)
+    with LiveServer(page_app(shared_twin)) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGELOOP_REDIS_URL", redis_url)
+        patch.setenv("EDGELOOP_BASE_URL", server.url)
         settings.cache_clear()
         yield server.url
     settings.cache_clear()
 
 
 @pytest.fixture
-def visitor(site: str) -> Iterator[httpx.Client]:
+def twin(shared_twin: twins.Twin) -> twins.Twin:
+    """A platform in the middle of a turn of the loop, the same at the start of every test."""
+    shared_twin.__dict__.update(twins.busy().__dict__)
+    return shared_twin
+
+
+@pytest.fixture
+def visitor(site: str, twin: twins.Twin) -> Iterator[httpx.Client]:
     """A browser without script, not logged in."""
     headers = {"Origin": site, "Sec-Fetch-Site": "same-origin"}
     with httpx.Client(base_url=site, headers=headers, follow_redirects=False, trust_env=False) as made:

@@ -21,6 +21,8 @@ def _form(client: httpx.Client, path: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("verb", "before", "after"),
     [
+        ("start", RolloutState.DRAFT, RolloutState.RUNNING),
+        ("rollback", RolloutState.COMPLETED, RolloutState.ROLLED_BACK),
         ("pause", RolloutState.RUNNING, RolloutState.PAUSED),
         ("resume", RolloutState.PAUSED, RolloutState.RUNNING),
         ("rollback", RolloutState.RUNNING, RolloutState.ROLLED_BACK),
@@ -64,7 +66,7 @@ def test_no_reason_no_action(operator: httpx.Client, twin: Twin) -> None:
 
 
 def test_an_action_that_the_state_forbids_shows_no_button(operator: httpx.Client) -> None:
-    text = operator.get("/console/rollouts/r-1/pause").text
+    text = operator.get("/console/rollouts/r-1/resume").text
     assert "cannot be changed" in text
     assert "<textarea" not in text
 

@@ -104,19 +104,19 @@ def _visit(browser: playwright.Browser, site: str, **options: object) -> Iterato
 
 
 @pytest.fixture
-def visit(browser: playwright.Browser, site: str) -> Iterator[Visit]:
+def visit(browser: playwright.Browser, site: str, twin: Twin) -> Iterator[Visit]:
     """A wide light tab."""
     yield from _visit(browser, site)
 
 
 @pytest.fixture
-def coloured(browser: playwright.Browser, site: str, scheme: str) -> Iterator[Visit]:
+def coloured(browser: playwright.Browser, site: str, twin: Twin, scheme: str) -> Iterator[Visit]:
     """A wide tab in the scheme."""
     yield from _visit(browser, site, color_scheme=scheme)
 
 
 @pytest.fixture
-def phone(browser: playwright.Browser, site: str) -> Iterator[Visit]:
+def phone(browser: playwright.Browser, site: str, twin: Twin) -> Iterator[Visit]:
     """A phone."""
     yield from _visit(browser, site, is_mobile=True, has_touch=True, device_scale_factor=2)
 

@@ -83,8 +83,7 @@ def test_one_service_that_is_down_costs_its_own_panel_only(operator: httpx.Clien
     answer = operator.get("/")
     assert answer.status_code == 200
     assert "the database does not answer" in answer.text
-    assert "1 of 6 sources" not in answer.text
-    assert "2 of 6 sources do not answer" in answer.text
+    assert "2 of 8 sources do not answer" in answer.text
     assert "240 devices" in answer.text
 
 
@@ -97,11 +96,28 @@ def test_a_source_that_is_down_never_counts_as_good(operator: httpx.Client, twin
 
 def test_a_platform_without_anything_says_what_to_do_next(operator: httpx.Client, twin: Twin) -> None:
     empty = Twin()
-    for name in ("rollouts", "devices", "days", "alarms", "clusters", "builds"):
+    for name in ("rollouts", "devices", "days", "alarms", "alerts", "clusters", "builds"):
         setattr(twin, name, getattr(empty, name))
     text = operator.get("/").text
     for words in ("No device yet", "No rollout yet", "No build yet", "No alarm", "No cluster"):
         assert words in text
+
+
+def test_a_stopped_fleet_is_said_before_anything_else(operator: httpx.Client, twin: Twin) -> None:
+    assert "The kill switch is on" not in operator.get("/").text
+    twin.killed = True
+    assert "The kill switch is on" in operator.get("/fragments/loop").text
+
+
+def test_only_the_newest_look_of_each_metric_is_shown(operator: httpx.Client, twin: Twin) -> None:
+    rollout = twin.rollouts["r-2"]
+    older = rollout.metrics[0].model_copy(update={"at": 1.0, "verdict": "harm", "estimate": 777.0})
+    twin.rollouts["r-2"] = rollout.model_copy(update={"metrics": (older, *rollout.metrics)})
+    assert "+777" not in operator.get("/console/rollouts/r-2").text
+    worse = older.model_copy(update={"at": 9e12})
+    twin.rollouts["r-2"] = rollout.model_copy(update={"metrics": (*rollout.metrics, worse)})
+    text = operator.get("/fragments/rollouts/r-2").text
+    assert text.index("+777") < text.index("fidelity")
 
 
 def test_a_rollout_that_does_not_exist_is_404_in_words(operator: httpx.Client) -> None:

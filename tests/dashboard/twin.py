@@ -57,6 +57,7 @@ class Twin:
     down: set[str] = field(default_factory=set)
     sent: list[tuple[str, str]] = field(default_factory=list)
     killed: bool = False
+    alerts: list[dict[str, object]] = field(default_factory=list)
 
 
 def busy() -> Twin:
@@ -92,6 +93,15 @@ def busy() -> Twin:
         )
     }
     twin.rollouts = {rollout.id: rollout for rollout in (_rollout("r-2"), _finished("r-1"))}
+    twin.alerts = [
+        {
+            "id": 1,
+            "kind": "rollout.rolled_back",
+            "subject": "rollout:r-0",
+            "detail": "stage 5 %: latency p99 harms npu-2t",
+            "created": NOW - 3e5,
+        }
+    ]
     return twin
 
 
@@ -198,7 +208,7 @@ def _rollout(rollout_id: str) -> Rollout:
             low=-0.3,
             high=0.09,
             margin=0.3,
-            verdict="pass",
+            verdict="promote",
             at=NOW,
         ),
         MetricInterval(
@@ -247,14 +257,19 @@ def _finished(rollout_id: str) -> Rollout:
         state=RolloutState.COMPLETED,
         stage=2,
         stages=stages,
-        verdict="pass",
+        verdict="promote",
         version=9,
         created=NOW - 9e5,
         finished=NOW - 7e5,
     )
 
 
-MOVES = {"pause": RolloutState.PAUSED, "resume": RolloutState.RUNNING, "rollback": RolloutState.ROLLED_BACK}
+MOVES = {
+    "start": RolloutState.RUNNING,
+    "pause": RolloutState.PAUSED,
+    "resume": RolloutState.RUNNING,
+    "rollback": RolloutState.ROLLED_BACK,
+}
 
 
 def routes(twin: Twin) -> APIRouter:
@@ -291,6 +306,14 @@ def routes(twin: Twin) -> APIRouter:
         twin.sent.append(("kill", switch.reason))
         twin.killed = switch.killed
         return switch
+
+    @router.get("/releases/v1/kill-switch")
+    def kill_state() -> dict[str, object]:
+        return {"killed": twin.killed, "reason": "smoke", "state_epoch": 3}
+
+    @router.get("/releases/v1/alerts")
+    def alerts() -> dict[str, object]:
+        return {"items": twin.alerts, "next_cursor": None}
 
     @router.get("/releases/v1/devices")
     def devices(limit: int, cursor: int = 0) -> DeviceList:

@@ -1,0 +1,79 @@
+"""The page in front of the real services, empty and with a real build."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.builds import support
+from tests.builds.conftest import Studio
+from tests.support.http import ApiClient, LiveServer
+from tests.support.models import quality_qdq, vsr_qdq
+from tests.support.platform import Tokens
+
+
+@pytest.fixture
+def visitor(live_server: LiveServer) -> Iterator[httpx.Client]:
+    """A browser without script, not logged in."""
+    headers = {"Origin": live_server.url, "Sec-Fetch-Site": "same-origin"}
+    with httpx.Client(base_url=live_server.url, headers=headers, trust_env=False, timeout=20) as made:
+        yield made
+
+
+def test_an_operator_sees_an_empty_platform_with_every_source_answering(
+    visitor: httpx.Client, tokens: Tokens
+) -> None:
+    assert visitor.post("/login", data={"token": tokens.operator}).status_code == 303
+    text = visitor.get("/").text
+    assert "do not answer" not in text
+    for words in ("No device yet", "No rollout yet", "No build yet", "No alarm", "No cluster"):
+        assert words in text
+    assert visitor.get("/fragments/drift-figure").json()["data"] == []
+
+
+def test_a_wrong_token_and_one_without_the_scope_stay_outside(visitor: httpx.Client, tokens: Tokens) -> None:
+    assert visitor.post("/login", data={"token": "el_00_wrong"}).status_code == 401
+    narrow = tokens.make("operator", "eve", ["drift:read"])
+    refused = visitor.post("/login", data={"token": narrow})
+    assert refused.status_code == 401
+    assert "may not read releases" in refused.text
+
+
+def test_a_token_that_is_revoked_later_shows_every_part_as_unknown(visitor: httpx.Client, tokens: Tokens) -> None:
+    from services.kit.auth import revoke
+    from services.kit.database import transaction
+
+    assert visitor.post("/login", data={"token": tokens.make("operator", "mallory")}).status_code == 303
+    with transaction() as session:
+        revoke(session, "operator", "mallory")
+    assert "8 of 8 sources do not answer" in visitor.get("/").text
+
+
+def test_the_kill_switch_reaches_the_fleet_and_the_audit_trail(
+    visitor: httpx.Client, client: ApiClient, tokens: Tokens
+) -> None:
+    visitor.post("/login", data={"token": tokens.operator})
+    csrf = re.search(r'name="csrf" value="([^"]+)"', visitor.get("/console/kill-switch").text)
+    assert csrf is not None
+    form = {"csrf": csrf.group(1), "reason": "smoke in the lab", "killed": "true", "word": "stop"}
+    assert visitor.post("/console/kill-switch", data=form).status_code == 200
+    assert "The kill switch is on" in visitor.get("/").text
+    assert "smoke in the lab" in client.get("/releases/v1/audit", token=tokens.operator).text
+    visitor.post("/console/kill-switch", data={**form, "killed": "false"})
+    assert "The kill switch is on" not in visitor.get("/").text
+
+
+def test_a_real_build_is_read_down_to_its_checks(visitor: httpx.Client, client: ApiClient, tokens: Tokens) -> None:
+    model = vsr_qdq(channels=8, mid=8, blocks=1)
+    studio = Studio(client, tokens.service, model, quality_qdq(), support.observer_npz())
+    studio.add_set(support.model_set(model))
+    meta = {"name": "vsr-seen", "float_psnr": {"normal": 100.0}}
+    build = studio.build(meta, model=support.with_broken_calibration(model))
+    visitor.post("/login", data={"token": tokens.operator})
+    assert "vsr-seen" in visitor.get("/").text
+    text = visitor.get(f"/console/builds/{build['id']}").text
+    assert "quantisation.drop@npu-4t/48x64/normal" in text
+    assert "does not fit the activations" in text
