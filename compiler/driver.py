@@ -57,19 +57,11 @@ def compile_bundle(
         models.append(read_model("quality", quality, profiles))
     sizes = [profile.name for profile in models[0].profiles]
     build = _build_id(model, quality, observer, targets, sizes, meta, release_version, security_epoch)
-    parts: dict[str, bytes] = {f"{entry.name}.onnx": entry.data for entry in models}
+    parts, reports = _compile_targets(models, targets, build, progress)
+    parts["meta.json"] = pieces.meta_json(build.hex(), meta, targets, sizes, release_version, security_epoch)
+    parts.update({f"{entry.name}.onnx": entry.data for entry in models})
     if observer is not None:
         parts["observer.npz"] = observer
-    reports: list[ProgramReport] = []
-    compiled: dict[str, CompiledProgram] = {}
-    for target in targets:
-        progress(f"compiling for {target}")
-        compiled = {entry.name: build_program(entry.profiles, load_spec(target), build) for entry in models}
-        own = {entry.name: report_program(entry.name, entry.source, compiled[entry.name]) for entry in models}
-        parts.update(_target_pieces(build.hex(), target, compiled, own))
-        reports += own.values()
-    parts["preprocess.json"] = pieces.preprocess(build.hex(), compiled)
-    parts["meta.json"] = pieces.meta_json(build.hex(), meta, targets, sizes, release_version, security_epoch)
     progress("writing")
     write_bundle(out, parts, build_id=build, release_version=release_version, security_epoch=security_epoch)
     bundle = Bundle.open(out)
@@ -103,6 +95,21 @@ def read_model(name: str, data: bytes, sizes: Sequence[tuple[int, int]]) -> Read
         if name != "model":
             raise type(error)(f"{name} net: {error.node}", error.reason, error.remedy) from error
         raise
+
+
+def _compile_targets(
+    models: Sequence[ReadModel], targets: Sequence[str], build: bytes, progress: Progress
+) -> tuple[dict[str, bytes], list[ProgramReport]]:
+    parts: dict[str, bytes] = {}
+    reports: list[ProgramReport] = []
+    for target in targets:
+        progress(f"compiling for {target}")
+        compiled = {entry.name: build_program(entry.profiles, load_spec(target), build) for entry in models}
+        own = {entry.name: report_program(entry.name, entry.source, compiled[entry.name]) for entry in models}
+        parts.update(_target_pieces(build.hex(), target, compiled, own))
+        parts["preprocess.json"] = pieces.preprocess(build.hex(), compiled)
+        reports += own.values()
+    return parts, reports
 
 
 def _profile_sizes(source: SourceGraph, sizes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -65,29 +65,51 @@ def plan_memory(schedule: Schedule, constants: Constants, quant_bytes: int, spec
     return min(plans, key=lambda plan: (plan.traffic, not plan.weights_resident))
 
 
+@dataclass
+class _Attempt:
+    """One way to hold the constants, while buffers move to DDR until the rest fits."""
+
+    resident: bool
+    fixed: list[Buffer]
+    sram: list[Buffer]
+    ddr: list[Buffer]
+    spilled: list[Buffer]
+    reasons: list[str]
+
+    def placed(self, alignment: int) -> Placement:
+        return place([*self.fixed, *self.sram], alignment)
+
+
 def _plan(
     schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, *, resident: bool
 ) -> MemoryPlan | None:
-    fixed = _fixed_buffers(schedule, constants, quant_bytes, resident=resident)
-    outside = {schedule.graph.input, *(value for _, value in schedule.graph.outputs)}
-    values = value_buffers(schedule)
-    ddr = [buffer for buffer in values if outside & set(buffer.values)]
-    sram = [buffer for buffer in values if not outside & set(buffer.values)]
-    reasons = [] if resident else [f"constants ({len(constants.data)} bytes) are streamed, they do not stay in SRAM"]
-    spilled: list[Buffer] = []
-    placement = place([*fixed, *sram], spec.alignment)
+    attempt = _attempt(schedule, constants, quant_bytes, resident=resident)
+    placement = attempt.placed(spec.alignment)
     while placement.peak > spec.sram_bytes:
-        if not sram:
+        if not attempt.sram:
             return None
-        victim = _victim(schedule, [*fixed, *sram], sram)
-        reasons.append(
+        victim = _victim(schedule, [*attempt.fixed, *attempt.sram], attempt.sram)
+        attempt.reasons.append(
             f"{victim.name} ({victim.size} bytes, steps {victim.first}-{victim.last}) lives in DDR: "
             f"{placement.peak} bytes would be needed, SRAM has {spec.sram_bytes}"
         )
-        sram.remove(victim)
-        spilled.append(victim)
-        placement = place([*fixed, *sram], spec.alignment)
-    return _assemble(schedule, constants, spec, fixed, sram, ddr, spilled, placement, reasons, resident=resident)
+        attempt.sram.remove(victim)
+        attempt.spilled.append(victim)
+        placement = attempt.placed(spec.alignment)
+    return _finished(schedule, constants, spec, attempt, placement)
+
+
+def _attempt(schedule: Schedule, constants: Constants, quant_bytes: int, *, resident: bool) -> _Attempt:
+    outside = {schedule.graph.input, *(value for _, value in schedule.graph.outputs)}
+    values = value_buffers(schedule)
+    return _Attempt(
+        resident=resident,
+        fixed=_fixed_buffers(schedule, constants, quant_bytes, resident=resident),
+        sram=[buffer for buffer in values if not outside & set(buffer.values)],
+        ddr=[buffer for buffer in values if outside & set(buffer.values)],
+        spilled=[],
+        reasons=[] if resident else [f"constants ({len(constants.data)} bytes) are streamed, SRAM is short"],
+    )
 
 
 def _fixed_buffers(schedule: Schedule, constants: Constants, quant_bytes: int, *, resident: bool) -> list[Buffer]:
@@ -118,41 +140,39 @@ def _accesses(schedule: Schedule, buffer: Buffer) -> int:
     return sum((step.result in names) + sum(value in names for value in step.reads) for step in schedule.steps)
 
 
-def _assemble(
-    schedule: Schedule,
-    constants: Constants,
-    spec: NpuSpec,
-    fixed: list[Buffer],
-    sram: list[Buffer],
-    ddr: list[Buffer],
-    spilled: list[Buffer],
-    placement: Placement,
-    reasons: list[str],
-    *,
-    resident: bool,
+def _finished(
+    schedule: Schedule, constants: Constants, spec: NpuSpec, attempt: _Attempt, placement: Placement
 ) -> MemoryPlan:
     homes = {name: Home(Space.SRAM, offset) for name, offset in placement.offsets.items()}
+    outside, extent = _ddr_homes(schedule, attempt, spec)
+    homes.update(outside)
+    buffers = (*attempt.fixed, *attempt.sram, *attempt.ddr, *attempt.spilled)
+    traffic = sum(buffer.size * _accesses(schedule, buffer) for buffer in (*attempt.ddr, *attempt.spilled))
+    return MemoryPlan(
+        buffers=buffers,
+        homes=homes,
+        value_homes={value: homes[buffer.name] for buffer in buffers for value in buffer.values},
+        weights_resident=attempt.resident,
+        peak=placement.peak,
+        bound=lower_bound([*attempt.fixed, *attempt.sram]),
+        method=placement.method,
+        ddr_extent=extent,
+        traffic=traffic if attempt.resident else traffic + len(constants.data),
+        reasons=tuple(attempt.reasons),
+    )
+
+
+def _ddr_homes(schedule: Schedule, attempt: _Attempt, spec: NpuSpec) -> tuple[dict[str, Home], int]:
+    """Input first, then outputs, then what was moved out of SRAM; and the size of it all."""
+    homes: dict[str, Home] = {}
     offset = 0
-    for buffer in sorted(ddr, key=lambda b: (schedule.graph.input not in b.values, b.first)):
+    for buffer in sorted(attempt.ddr, key=lambda b: (schedule.graph.input not in b.values, b.first)):
         homes[buffer.name] = Home(Space.DDR, offset)
         offset += -(-buffer.size // spec.alignment) * spec.alignment
-    overflow = place(spilled, spec.alignment)
+    overflow = place(attempt.spilled, spec.alignment)
     homes.update({name: Home(Space.DDR, offset + at) for name, at in overflow.offsets.items()})
     extent = offset + overflow.peak
     if extent > spec.ddr_bytes:
         reason = f"{extent} bytes of DDR, the target has {spec.ddr_bytes}"
         raise DoesNotFit("model", reason, "use a smaller profile")
-    buffers = (*fixed, *sram, *ddr, *spilled)
-    traffic = sum(buffer.size * _accesses(schedule, buffer) for buffer in (*ddr, *spilled))
-    return MemoryPlan(
-        buffers=buffers,
-        homes=homes,
-        value_homes={value: homes[buffer.name] for buffer in buffers for value in buffer.values},
-        weights_resident=resident,
-        peak=placement.peak,
-        bound=lower_bound([*fixed, *sram]),
-        method=placement.method,
-        ddr_extent=extent,
-        traffic=traffic if resident else traffic + len(constants.data),
-        reasons=tuple(reasons),
-    )
+    return homes, extent
