@@ -13,11 +13,11 @@ from edgeloop.commands import Command, commands
 class LazyGroup(TyperGroup):
     """Lists commands from the table; imports one only to run it (or to show its own help)."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # typer carries its own click
         """Names of the commands that this installation can run."""
         return [name for name, command in commands().items() if not command.missing()]
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # typer carries its own click
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # see above
         """A stand-in with the summary; `resolve_command` puts the real one in its place."""
         if cmd_name in self.commands:
             return self.commands[cmd_name]
@@ -29,7 +29,7 @@ class LazyGroup(TyperGroup):
         command = commands().get(args[0]) if args else None
         if command is not None:
             self.commands[command.name] = load(command)
-        return super().resolve_command(ctx, args)  # type: ignore[arg-type]  # see above
+        return super().resolve_command(ctx, args)
 
 
 app = typer.Typer(
