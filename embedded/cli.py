@@ -50,6 +50,10 @@ def up(
     except EmbeddedError as error:
         console.print(f"[bold red]edgeloop up:[/] {error}", highlight=False)
         raise typer.Exit(1) from error
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        console.print(f"[bold red]edgeloop up:[/] {error.strerror}{where}; see to it and start again", highlight=False)
+        raise typer.Exit(1) from error
 
 
 def status(

@@ -27,6 +27,7 @@ def ours(name: str | None, kind: str, _parents: Any) -> bool:  # Any: Alembic pa
 
 def migrate(connection: Connection) -> None:
     """Run the wanted revisions on `connection`, in one transaction."""
+    connection.execute(text("SET statement_timeout = 0"))
     connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {kit_models.SCHEMA}"))
     connection.commit()
     context.configure(
