@@ -113,12 +113,12 @@ def fleet(
         _logging(verbose)
         chosen = load_fleet(config)
         clock = clock_from_environment()
-        stop = _stop_on_signals(threading.Event())
+        stop = threading.Event()
         if seconds is not None:
             timer = threading.Timer(seconds, stop.set)
             timer.daemon = True
             timer.start()
-        with sole_owner(chosen.state_dir):
+        with sole_owner(chosen.state_dir), _stopped_by_signals(stop):
             running = Fleet(chosen, clock, _fleet_loader(chosen, clock))
             running.run(stop)
         _print(running.status(), as_json)
@@ -161,8 +161,7 @@ def _run(config: AgentConfig, quiet: bool) -> dict[str, object]:
         transport = Transport(config.platform_url, client) if config.platform_url else None
         agent = agent_from(config, clock, _loader(config, clock), transport)
         session = Session(agent, config.state_dir, config.fps, config.max_frames, config.sync_s)
-        _stop_on_signals(session.stop)
-        with _progress(quiet) as tell:
+        with _stopped_by_signals(session.stop), _progress(quiet) as tell:
             return session.run(tell)
 
 
@@ -208,10 +207,16 @@ def _json_object(text: str | None, option: str) -> dict[str, Any] | None:  # Any
     return value
 
 
-def _stop_on_signals(stop: threading.Event) -> threading.Event:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Let SIGTERM and Ctrl-C set `stop`; the handlers before come back at the end."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,9 +69,7 @@ def observation_settings(tags: DeviceTags, minimum_frames: int, hard: HardConfig
     return ObservationSettings(tags, minimum_frames, HardSettings(**hard.model_dump()))
 
 
-def loop_settings(
-    upscale_every: int, observe_every: int, health: HealthConfig, trial: TrialConfig
-) -> LoopSettings:
+def loop_settings(upscale_every: int, observe_every: int, health: HealthConfig, trial: TrialConfig) -> LoopSettings:
     return LoopSettings(
         upscale_every=upscale_every,
         observe_every=observe_every,
@@ -89,6 +89,7 @@ def build_agent(
     disk: Disk,
     identity: Identity,
     transport: Transport | None,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Agent:
     """Compose an agent. Without a transport, or for a device that never joined, it plays alone."""
     slots = SlotStore(settings.folder, disk)
@@ -104,15 +105,13 @@ def build_agent(
             device_id=identity.device_id,
             keeper=StateKeeper(settings.folder, feed, identity.state_key, disk),
             mail=Mail(outbox, transport),
-            executor=UpdateExecutor(identity.device_id, slots, bundles, repository, journal),
+            executor=UpdateExecutor(identity.device_id, slots, bundles, repository, journal, monotonic),
         )
     parts = Parts(clock, disk, source, sink, slots, bundles, journal, observation, platform)
     return Agent(parts, settings.loop)
 
 
-def join(
-    folder: Path, transport: Transport, token: str, tags: DeviceTags, disk: Disk, running: str = ""
-) -> Identity:
+def join(folder: Path, transport: Transport, token: str, tags: DeviceTags, disk: Disk, running: str = "") -> Identity:
     """Return the stored identity, or enrol with `token`. Raises EnrolmentError, PlatformError."""
     known = load_identity(folder)
     if known is not None:

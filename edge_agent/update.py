@@ -140,6 +140,7 @@ class UpdateExecutor:
             raise
         else:
             self._check_epoch(want, bundle.manifest.security_epoch)
+            self._pauses.pop(target.digest, None)
             self.downloads += 1
             self._journal.note(Note(target.digest, InstallStage.DOWNLOADED))
 
@@ -187,14 +188,18 @@ class UpdateExecutor:
             raise _Stopped
 
     def _refuse(self, want: Want, cause: Cause, detail: str, final: bool) -> NoReturn:
-        """Stop this plan, tell the platform once; `final` also bars the offer for ever."""
+        """Stop this plan and tell the platform once.
+
+        `final` bars the offer for ever. Otherwise the cause may pass (a stale cache, a torn transfer), so it is
+        told when it is met for the second time in a row.
+        """
         digest = want.target.digest
         self.refused += 1
         log.warning("bundle %s refused (%s): %s", digest[:12], cause.value, detail)
         if final:
             self._slots.apply(partial(reject, digest=digest, offer=want.offer, cause=cause, detail=detail))
         pause = self._pause(want)
-        if pause.told is not cause:
+        if pause.told is not cause and (final or pause.failures > 1):
             pause.told = cause
             self._journal.note(Note(digest, InstallStage.REFUSED, cause, detail))
         raise _Stopped

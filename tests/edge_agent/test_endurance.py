@@ -83,9 +83,7 @@ def test_a_device_that_keeps_crashing_in_a_trial_gives_it_up(workshop: Workshop,
     assert ("rolled_back", "crash") in twin.installs
 
 
-def test_a_stored_bundle_that_was_damaged_is_left_at_the_next_start(
-    workshop: Workshop, twin: PlatformTwin
-) -> None:
+def test_a_stored_bundle_that_was_damaged_is_left_at_the_next_start(workshop: Workshop, twin: PlatformTwin) -> None:
     bundle = workshop.bundle("2.0")
     twin.set_state(epoch=2, baseline=workshop.released(bundle))
     live(workshop)

@@ -12,7 +12,7 @@ from edge_agent.enrol import Identity
 from edge_agent.observers.drift import DriftObserver
 from edge_agent.observers.hard import HardFrame, HardMiner, HardSettings, Origin
 from edge_agent.observers.health import HealthWindow, Played, TrialLimits, fidelity, judge
-from tests.support.agent_twin import NOON, TAGS, pixels, toy_observer
+from tests.support.agent_twin import NOON, TAGS, toy_observer
 
 IDENTITY = Identity("device-1", "token", "{}", "key", "ab" * 32)
 ORIGIN = Origin("toy-1", "1.0", TAGS, IDENTITY.pseudonym(20_000, "toy-1"))

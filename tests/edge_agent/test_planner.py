@@ -34,9 +34,7 @@ def state(baseline: Target | None = None, *rollouts: RolloutEntry, **fields: obj
 
 
 def rollout(digest: str, basis_points: int = 10_000, name: str = "r1", **selector: tuple[str, ...]) -> RolloutEntry:
-    return RolloutEntry(
-        id=name, target=target(digest), salt=name, basis_points=basis_points, selector=selector
-    )
+    return RolloutEntry(id=name, target=target(digest), salt=name, basis_points=basis_points, selector=selector)
 
 
 def on(digest: str, epoch: int = 1) -> Slots:

@@ -52,9 +52,7 @@ def test_a_device_joins_once_and_keeps_its_secrets_to_itself(workshop: Workshop,
     assert len(request.public_key) == 44
 
 
-def test_a_wrong_token_is_refused_with_a_remedy_and_leaves_no_identity(
-    workshop: Workshop, twin: PlatformTwin
-) -> None:
+def test_a_wrong_token_is_refused_with_a_remedy_and_leaves_no_identity(workshop: Workshop, twin: PlatformTwin) -> None:
     for token, message in (("a-token-nobody-made", "ask for a new one"), ("short", "right form"), ("", "--token")):
         with pytest.raises(EnrolmentError, match=message):
             join(workshop.state, transport(workshop, twin), token, TAGS, Disk())
@@ -131,9 +129,7 @@ def test_the_outbox_goes_out_in_order_of_importance_and_empties(
     assert len(outbox) == 0
 
 
-def test_what_was_not_taken_stays_and_goes_out_later(
-    twin: PlatformTwin, signed: Transport, tmp_path: Path
-) -> None:
+def test_what_was_not_taken_stays_and_goes_out_later(twin: PlatformTwin, signed: Transport, tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "box", Disk())
     outbox.put(Kind.REPORT, b"DRF1")
     twin.wrong.away = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import av
@@ -54,7 +55,7 @@ def test_a_looped_file_starts_again(tmp_path: Path) -> None:
 def test_a_foreign_file_is_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "foreign.mp4"
     path.write_bytes(content)
-    with pytest.raises(VideoError, match="foreign.mp4"):
+    with pytest.raises(VideoError, match=r"foreign\.mp4"):
         read(VideoSource(str(path)))
 
 
@@ -81,25 +82,27 @@ def test_a_file_with_sound_only_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-def test_a_truncated_file_gives_its_good_frames_and_then_says_where_it_breaks_off(
-    tmp_path: Path, share: float
-) -> None:
+def test_a_truncated_file_gives_its_good_frames(tmp_path: Path, share: float) -> None:
     path = write_video(tmp_path / "cut.mp4", frames=48, fragmented=True)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    source = VideoSource(str(path))
+    assert 0 < len(readable(path)) < 48
+
+
+def readable(path: Path) -> list[str]:
+    """The keys of the frames before the damage."""
     keys: list[str] = []
-    try:
-        keys += read(source)
-    except VideoError as error:
-        assert "cut.mp4" in str(error)
-    assert len(keys) < 48
+    with suppress(VideoError):
+        source = VideoSource(str(path))
+        while (frame := source.next()) is not None:
+            keys.append(frame.key)
+    return keys
 
 
 def test_a_file_cut_before_its_index_is_refused(tmp_path: Path) -> None:
     path = write_video(tmp_path / "cut.mp4", frames=30)
     path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(VideoError, match="cut.mp4"):
+    with pytest.raises(VideoError, match=r"cut\.mp4"):
         list(decode(str(path)))
 
 
@@ -126,7 +129,9 @@ def test_a_schedule_passes_over_a_damaged_clip_and_fails_when_all_are(tmp_path: 
         read(ScheduleSource(parse_schedule(raw, tmp_path, 0, "test"), lambda: 1.0))
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"entries": []}', '{"entries": [{"from": 1, "paths": "x"}]}', '{"entries": [{"paths": ["x"]}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"entries": []}', '{"entries": [{"from": 1, "paths": "x"}]}', '{"entries": [{"paths": ["x"]}]}']
+)
 def test_a_malformed_schedule_is_a_configuration_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.json"
     path.write_text(text)
@@ -161,9 +166,7 @@ def test_a_change_of_size_starts_another_piece(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("out*.mp4"))) == 2
 
 
-def test_a_full_disk_ends_the_recording_and_not_the_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_ends_the_recording_and_not_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object, **kwargs: object) -> Iterator[None]:
         raise OSError(errno.ENOSPC, "no space left on device")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class Workshop:
     disk: Disk = field(default_factory=Disk)
 
     def __post_init__(self) -> None:
+        self.patience = itertools.count(0.0, 10_000.0)  # no pause lasts: every look at this clock is hours later
         self.client = make_client()
         self.bundles = self.folder / "made"
         self.bundles.mkdir()
@@ -41,9 +43,7 @@ class Workshop:
     def close(self) -> None:
         self.client.close()
 
-    def agent(
-        self, source: Source | None = None, sink: Sink | None = None, loop: LoopSettings | None = None
-    ) -> Agent:
+    def agent(self, source: Source | None = None, sink: Sink | None = None, loop: LoopSettings | None = None) -> Agent:
         """Start the device."""
         plain = Transport(self.twin.url, self.client, attempts=1, sleep=lambda seconds: None)
         identity = join(self.state, plain, TOKEN, TAGS, self.disk)
@@ -63,6 +63,7 @@ class Workshop:
             self.disk,
             identity,
             plain.with_token(identity.access_token),
+            self.patience.__next__,
         )
 
     def bundle(self, version: str, **behaviour: object) -> ToyBundle:

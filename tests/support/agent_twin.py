@@ -187,7 +187,7 @@ class FaultyDisk(Disk):
             path.write_bytes(data[: len(data) // 2])
             raise OSError(errno.ENOSPC, "no space left on device", str(path))
         if self._cut("write", path):
-            kept = int(len(data) * random.Random(self.seed + self.operations).random())  # noqa: S311
+            kept = int(len(data) * random.Random(self.seed + self.operations).random())
             path.write_bytes(data[:kept])
             raise PowerCut
         super().write(path, data, mode)

@@ -140,9 +140,7 @@ class PlatformTwin:
     def set_state(self, epoch: int = 1, expires_in: int = 3_600, **fields: object) -> bytes:
         """Sign and serve a state document; return its bytes."""
         now = int(datetime.now(UTC).timestamp())
-        state = DeviceState.model_validate(
-            {"epoch": epoch, "issued": now, "expires": now + expires_in, **fields}
-        )
+        state = DeviceState.model_validate({"epoch": epoch, "issued": now, "expires": now + expires_in, **fields})
         self._document = sign_state(state, self.state_key)
         return self._document
 
