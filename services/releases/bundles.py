@@ -22,16 +22,12 @@ from services.releases.errors import BadBundle, BuildsUnavailable, NotReleasable
 from services.releases.models import BundleRow
 
 
-def register_build(
-    session: Session, subject: Subject, builds: ServiceClient, build_id: str, notes: str
-) -> BundleRow:
+def register_build(session: Session, subject: Subject, builds: ServiceClient, build_id: str, notes: str) -> BundleRow:
     """Fetch a passed build's bundle, check it against the build's digest, and register it."""
     try:
         build = Build.model_validate(builds.get(f"/v1/builds/{build_id}"))
         if build.state is not BuildState.PASSED:
-            raise NotReleasable(
-                f"build {build_id} is {build.state.value}; only a passed build may be released"
-            )
+            raise NotReleasable(f"build {build_id} is {build.state.value}; only a passed build may be released")
         data = builds.request("GET", f"/v1/builds/{build_id}/bundle").content
     except ServiceRefused as error:
         if error.status == 404:
@@ -62,7 +58,7 @@ def register(
         return known
     path = f"bundles/{digest}.elb"
     manifest = bundle.manifest
-    custom = {
+    custom: dict[str, str | int] = {
         "release_version": manifest.release_version,
         "security_epoch": manifest.security_epoch,
         "build_id": manifest.build_id,

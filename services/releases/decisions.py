@@ -20,9 +20,7 @@ from services.releases.verdict import Evidence, Judgement
 Json = dict[str, Any]  # Any: JSON
 
 
-def store(
-    session: Session, row: RolloutRow, evidence: Evidence, judgement: Judgement, step: Step, at: float
-) -> bool:
+def store(session: Session, row: RolloutRow, evidence: Evidence, judgement: Judgement, step: Step, at: float) -> bool:
     """Keep this look when it differs from the one before; True when it was kept."""
     readings: list[Json] = [asdict(reading) for reading in judgement.readings]
     inputs = _inputs(evidence)

@@ -27,9 +27,7 @@ def make_token(session: Session, subject: Subject, request: EnrolmentTokenReques
     """A new enrolment token in clear (this once) and when it ends."""
     token = secrets.token_urlsafe(32)
     expires = datetime.now(UTC) + timedelta(seconds=request.ttl_s)
-    row = EnrolmentToken(
-        token_hash=_hash(token), uses_left=request.uses, expires_at=expires, created_by=str(subject)
-    )
+    row = EnrolmentToken(token_hash=_hash(token), uses_left=request.uses, expires_at=expires, created_by=str(subject))
     session.add(row)
     record(
         session,
@@ -48,9 +46,7 @@ def enrol(session: Session, request: EnrolmentRequest) -> EnrolmentResponse:
     token = session.scalars(select(EnrolmentToken).where(condition).with_for_update()).first()
     known = session.scalars(select(Device).where(Device.public_key == request.public_key)).first()
     if token is None or token.expires_at <= datetime.now(UTC) or (known is None and token.uses_left < 1):
-        raise EnrolmentRefused(
-            "the enrolment token is wrong, used up or expired; ask an operator for a new one"
-        )
+        raise EnrolmentRefused("the enrolment token is wrong, used up or expired; ask an operator for a new one")
     if known is None:
         token.uses_left -= 1
         device = _new_device(session, request)

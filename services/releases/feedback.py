@@ -86,7 +86,8 @@ def _describe(
     now: float,
 ) -> None:
     """The device's own word on itself, unless something newer was heard already."""
-    newest = max((item.sequence for item in (*installs, *health)), default=None)
+    numbers = [*(event.sequence for event in installs), *(report.sequence for report in health)]
+    newest = max(numbers, default=None)
     device.last_feedback = now
     if newest is not None and newest < device.sequence:
         return

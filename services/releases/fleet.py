@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
@@ -80,7 +79,7 @@ def view(device: Device, polled: float | None) -> DeviceRecord:
     )
 
 
-def _matching(selector: Selector) -> Select[Any]:  # Any: a row of three columns
+def _matching(selector: Selector) -> Select[str, str, str]:
     query = select(Device.id, Device.device_class, Device.running_digest)
     for name, values in selector.items():
         query = query.where(Device.tags[name].astext.in_(list(values)))

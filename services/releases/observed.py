@@ -86,9 +86,7 @@ def _installs(session: Session, row: RolloutRow, now: float) -> list[DeviceInsta
     rows = session.scalars(select(Exposure).where(Exposure.rollout_id == row.id))
     real = datetime.now(UTC) - timedelta(seconds=ROLLOUT.silent_floor_s)
     return [
-        DeviceInstall(
-            exposure.device_id, exposure.stratum, exposure.failed, _silent(exposure, row, now, real)
-        )
+        DeviceInstall(exposure.device_id, exposure.stratum, exposure.failed, _silent(exposure, row, now, real))
         for exposure in rows
     ]
 

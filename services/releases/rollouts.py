@@ -84,13 +84,9 @@ def start(session: Session, subject: Subject, row: RolloutRow) -> None:
     _check_reach(row, bundle, found)
     _supersede(session, subject, row)
     row.first_release = found.on_another == 0
-    points = plan_stages(
-        row.requested, found.buckets, row.min_devices, POLICY.minimum_canary, POLICY.stratum_share
-    )
+    points = plan_stages(row.requested, found.buckets, row.min_devices, POLICY.minimum_canary, POLICY.stratum_share)
     for index, basis_points in enumerate(points):
-        session.add(
-            StageRow(rollout_id=row.id, index=index, basis_points=basis_points, targeted={}, fleet={})
-        )
+        session.add(StageRow(rollout_id=row.id, index=index, basis_points=basis_points, targeted={}, fleet={}))
     row.state = following
     session.flush()
     _enter(session, row, 0, found)
@@ -108,9 +104,7 @@ def act(
     """An operator's (or a service's) start, pause, resume or roll back; `version` is what the caller has seen."""
     row = locked(session, rollout_id)
     if version is not None and version != row.version:
-        raise VersionMismatch(
-            f"rollout {row.id} is at version {row.version}, you have seen {version}; look again"
-        )
+        raise VersionMismatch(f"rollout {row.id} is at version {row.version}, you have seen {version}; look again")
     row.human_actions += subject.kind == "operator"
     match event:
         case Event.START:
@@ -180,9 +174,7 @@ def resume(session: Session, row: RolloutRow, why: str, actor: Actor) -> None:
     record(session, actor, "rollout.resumed", _name(row), {"why": why})
 
 
-def roll_back(
-    session: Session, row: RolloutRow, why: str, actor: Actor = SYSTEM, verdict: str = "withdrawn"
-) -> None:
+def roll_back(session: Session, row: RolloutRow, why: str, actor: Actor = SYSTEM, verdict: str = "withdrawn") -> None:
     """Take the bundle back: its entry leaves the state document, devices return to what they ran before."""
     was_completed = row.state == RolloutState.COMPLETED
     row.state = _after(row, Event.ROLL_BACK)
@@ -253,9 +245,7 @@ def _check_reach(row: RolloutRow, bundle: BundleRow, found: fleet.Eligible) -> N
     if foreign:
         meant = ", ".join(f"{size} of class {name}" for name, size in sorted(foreign.items()))
         have = ", ".join(bundle.targets)
-        raise NobodyMatches(
-            f"the bundle has programs for {have}; select those classes, or build it for: {meant}"
-        )
+        raise NobodyMatches(f"the bundle has programs for {have}; select those classes, or build it for: {meant}")
 
 
 def _check_releasable(session: Session, bundle: BundleRow, subject: Subject) -> None:
@@ -266,9 +256,7 @@ def _check_releasable(session: Session, bundle: BundleRow, subject: Subject) -> 
     condition = (RolloutRow.digest == bundle.digest, RolloutRow.verdict == "rollback")
     failed: Sequence[Any] = session.scalars(select(RolloutRow.id).where(*condition).limit(1)).all()
     if failed:
-        raise NotReleasable(
-            f"the verdict rolled this bundle back in {failed[0]}; only a person may try it again"
-        )
+        raise NotReleasable(f"the verdict rolled this bundle back in {failed[0]}; only a person may try it again")
 
 
 def _check_stages(requested: Sequence[int]) -> None:

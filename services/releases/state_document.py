@@ -59,9 +59,7 @@ def publish(session: Session) -> Served:
         expires=now + STATE.life_s,
         killed=control.killed,
         security_epoch_floor=control.security_epoch_floor,
-        revoked=tuple(
-            session.scalars(select(BundleRow.digest).where(BundleRow.revoked).order_by(BundleRow.digest))
-        ),
+        revoked=tuple(session.scalars(select(BundleRow.digest).where(BundleRow.revoked).order_by(BundleRow.digest))),
         baseline=_baseline(session, control),
         rollouts=tuple(_entries(session)),
     )

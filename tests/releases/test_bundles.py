@@ -188,9 +188,7 @@ def test_a_bundle_other_than_its_build_says_is_refused(world: World, builds: dic
     assert post_build(world).status_code == 422
 
 
-def test_an_unknown_build_is_a_404_and_a_dead_builds_service_a_503(
-    world: World, builds: dict[str, Any]
-) -> None:
+def test_an_unknown_build_is_a_404_and_a_dead_builds_service_a_503(world: World, builds: dict[str, Any]) -> None:
     assert post_build(world, "unknown").status_code == 404
     builds["down"] = True
     answer = post_build(world)
@@ -198,9 +196,7 @@ def test_an_unknown_build_is_a_404_and_a_dead_builds_service_a_503(
     assert "retry-after" in answer.headers
 
 
-def test_a_repeated_registration_with_a_key_asks_the_builds_service_once(
-    world: World, builds: dict[str, Any]
-) -> None:
+def test_a_repeated_registration_with_a_key_asks_the_builds_service_once(world: World, builds: dict[str, Any]) -> None:
     headers = {"Idempotency-Key": "release-1"}
     first = post_build(world, headers=headers)
     calls = builds["calls"]

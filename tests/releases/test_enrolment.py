@@ -56,9 +56,7 @@ def test_the_same_key_again_is_the_same_device_and_uses_nothing_up(world: World)
 def test_a_token_for_three_lets_in_three_also_when_ten_come_at_once(world: World) -> None:
     token = world.enrolment_token(uses=3)
     with ThreadPoolExecutor(10) as pool:
-        answers = list(
-            pool.map(lambda _: world.client.post(PATH, json=enrolment(token, TAGS)).status_code, range(10))
-        )
+        answers = list(pool.map(lambda _: world.client.post(PATH, json=enrolment(token, TAGS)).status_code, range(10)))
     assert answers.count(201) == 3
     assert answers.count(401) == 7
 

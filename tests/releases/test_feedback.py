@@ -80,10 +80,7 @@ def test_health_of_a_bundle_that_the_device_was_not_offered_counts_for_nobody(wo
     outside = next(device for device in world.devices if world.client and not _exposed(world, device, digest))
     outside.running = digest
     assert (
-        world.feedback(
-            outside, [world.event(outside, digest, "confirmed")], [world.report(outside)]
-        ).status_code
-        == 202
+        world.feedback(outside, [world.event(outside, digest, "confirmed")], [world.report(outside)]).status_code == 202
     )
     assert sums(rollout.id) == (0, 0)
 

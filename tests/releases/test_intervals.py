@@ -52,9 +52,7 @@ def crossing_shares(draw: object, pairs: int, first: int, seed: int) -> tuple[fl
         ("bernoulli", lambda generator, n: (generator.random(n) < 0.02).astype(float)),
     ],
 )
-def test_looking_after_every_pair_fools_a_z_test_but_not_the_mixture_sequence(
-    name: str, draw: object
-) -> None:
+def test_looking_after_every_pair_fools_a_z_test_but_not_the_mixture_sequence(name: str, draw: object) -> None:
     naive, sequence = crossing_shares(draw, pairs=2_000, first=100, seed=20261130)
     assert naive > 0.25, name
     assert sequence <= PEEKING_LIMIT, name
@@ -108,9 +106,7 @@ def test_a_rare_crash_with_no_event_yet_is_not_certainty() -> None:
         error = np.sqrt(share * (1 - share) / devices)
         reach = np.array([mixture_multiplier(n, 0.05, rho) for n in devices]) * error
         naive += bool((np.abs(share - 0.002) > reach).any())
-        wealth = [
-            rate_log_wealth(int(c), int(n), 0.002, PRIOR) for c, n in zip(crashes, devices, strict=True)
-        ]
+        wealth = [rate_log_wealth(int(c), int(n), 0.002, PRIOR) for c, n in zip(crashes, devices, strict=True)]
         exact += max(wealth) > -math.log(0.05)
     assert naive / repetitions > 0.3
     assert exact / repetitions <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / repetitions)
@@ -133,9 +129,7 @@ def test_a_rate_interval_inverts_its_martingale() -> None:
     assert interval.lower < interval.estimate < interval.upper
 
 
-@pytest.mark.parametrize(
-    ("failures", "devices"), [(0, 0), (0, 9), (9, 9), (1, 1), (0, 10_000), (10_000, 10_000)]
-)
+@pytest.mark.parametrize(("failures", "devices"), [(0, 0), (0, 9), (9, 9), (1, 1), (0, 10_000), (10_000, 10_000)])
 def test_a_rate_interval_stays_within_zero_and_one(failures: int, devices: int) -> None:
     interval = rate_interval(failures, devices, 0.002, PRIOR)
     assert 0.0 <= interval.lower <= interval.upper <= 1.0

@@ -50,9 +50,7 @@ def test_two_operators_at_once_one_is_told_to_look_again(world: World) -> None:
     etag = world.client.get(f"{ROLLOUTS}/{rollout.id}", token=world.operator).headers["etag"]
     with ThreadPoolExecutor(2) as pool:
         found = list(
-            pool.map(
-                lambda _: world.act(rollout.id, "pause", headers={"If-Match": etag}).status_code, range(2)
-            )
+            pool.map(lambda _: world.act(rollout.id, "pause", headers={"If-Match": etag}).status_code, range(2))
         )
     assert sorted(found) == [200, 412]
 
@@ -152,9 +150,7 @@ def test_the_kill_switch_reaches_the_document_and_ends_what_runs(world: World) -
     assert state.killed
     assert state.rollouts == ()
     assert world.look(rollout.id).state is RolloutState.KILLED
-    world.client.post(
-        "/releases/v1/kill-switch", token=world.operator, json={"killed": False, "reason": "fixed"}
-    )
+    world.client.post("/releases/v1/kill-switch", token=world.operator, json={"killed": False, "reason": "fixed"})
     assert not world.state(world.devices[0]).killed
 
 

@@ -52,9 +52,7 @@ def test_a_poll_with_nothing_new_is_a_304_and_writes_nothing(world: World) -> No
 def test_the_epoch_grows_with_every_change_and_an_older_document_is_refused(world: World) -> None:
     device = world.enrol(1, OLD)[0]
     old = world.client.get(PATH, token=device.token).content
-    world.client.post(
-        "/releases/v1/kill-switch", token=world.operator, json={"killed": True, "reason": "test"}
-    )
+    world.client.post("/releases/v1/kill-switch", token=world.operator, json={"killed": True, "reason": "test"})
     new = world.state(device)
     with pytest.raises(StateError, match="older"):
         verify_state(old, public_key(device.state_key), new.epoch)

@@ -55,9 +55,7 @@ def test_a_client_downloads_a_target_with_its_custom_fields(
     assert info.custom == CUSTOM
 
 
-def test_publishing_the_same_bytes_twice_changes_nothing(
-    objects: MemoryObjects, made: UpdateRepository
-) -> None:
+def test_publishing_the_same_bytes_twice_changes_nothing(objects: MemoryObjects, made: UpdateRepository) -> None:
     first = made.add_target(PATH, b"bundle", CUSTOM)
     writes = objects.writes
     assert made.add_target(PATH, b"bundle", CUSTOM) == first
@@ -86,9 +84,7 @@ def test_a_crash_at_any_write_leaves_the_old_metadata_valid_and_a_retry_works(tm
         assert download(objects, repo.root(), folder) == b"new"
 
 
-def test_a_changed_byte_of_a_target_is_refused(
-    objects: MemoryObjects, made: UpdateRepository, tmp_path: Path
-) -> None:
+def test_a_changed_byte_of_a_target_is_refused(objects: MemoryObjects, made: UpdateRepository, tmp_path: Path) -> None:
     key = made.add_target(PATH, b"bundle", CUSTOM)
     objects.objects[key] = b"bumdle"
     with pytest.raises(RepositoryError):
@@ -107,9 +103,7 @@ def test_changed_metadata_are_refused(
         download(objects, made.root(), tmp_path / "client")
 
 
-def test_an_older_timestamp_is_refused(
-    objects: MemoryObjects, made: UpdateRepository, tmp_path: Path
-) -> None:
+def test_an_older_timestamp_is_refused(objects: MemoryObjects, made: UpdateRepository, tmp_path: Path) -> None:
     old = objects.objects["tuf/metadata/timestamp.json"]
     made.add_target(PATH, b"bundle", CUSTOM)
     download(objects, made.root(), tmp_path / "client")
@@ -144,9 +138,7 @@ def test_foreign_keys_are_refused_with_the_remedy(
         other.add_target(PATH, b"bundle", CUSTOM)
 
 
-@pytest.mark.parametrize(
-    "name", ["../keys/root.pem", "0.root.json", "root.json", "1.targets.json/..", "x" * 200]
-)
+@pytest.mark.parametrize("name", ["../keys/root.pem", "0.root.json", "root.json", "1.targets.json/..", "x" * 200])
 def test_a_name_that_no_metadata_file_has_is_refused(name: str, made: UpdateRepository) -> None:
     with pytest.raises(ValueError, match="not the name"):
         made.metadata(name)

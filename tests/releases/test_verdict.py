@@ -97,17 +97,12 @@ def test_harm_on_one_class_after_the_trial_is_caught_and_named(metric: str, harm
 
 def test_a_degraded_device_counts_only_beyond_what_the_control_suffers() -> None:
     def fleet_with(degraded_control: int) -> Evidence:
-        rows = [
-            DeviceHealth(f"c{i}", "npu-4t", Arm.CANARY, {"fidelity_lsb": 2.0}, degraded=i < 8)
-            for i in range(20)
-        ]
+        rows = [DeviceHealth(f"c{i}", "npu-4t", Arm.CANARY, {"fidelity_lsb": 2.0}, degraded=i < 8) for i in range(20)]
         rows += [
             DeviceHealth(f"o{i}", "npu-4t", Arm.CONTROL, {"fidelity_lsb": 2.0}, degraded=i < degraded_control)
             for i in range(200)
         ]
-        return gather(
-            rows, [DeviceInstall(f"c{i}", "npu-4t", False, False) for i in range(20)], {"npu-4t": 220}
-        )
+        return gather(rows, [DeviceInstall(f"c{i}", "npu-4t", False, False) for i in range(20)], {"npu-4t": 220})
 
     assert decide(fleet_with(0)) is Decision.ROLLBACK
     assert decide(fleet_with(80)) is not Decision.ROLLBACK
@@ -138,9 +133,7 @@ def test_a_class_that_nobody_heard_of_holds_the_promotion() -> None:
 
 def test_one_failed_device_condemns_nothing() -> None:
     rows = [DeviceHealth(f"o{i}", "npu-4t", Arm.CONTROL, {"fidelity_lsb": 2.0}) for i in range(50)]
-    assert (
-        decide(gather(rows, [DeviceInstall("d", "npu-4t", True, False)], {"npu-4t": 51})) is Decision.CONTINUE
-    )
+    assert decide(gather(rows, [DeviceInstall("d", "npu-4t", True, False)], {"npu-4t": 51})) is Decision.CONTINUE
 
 
 def test_the_first_release_is_judged_by_ceilings_since_no_control_exists() -> None:
@@ -167,9 +160,7 @@ def test_the_order_of_devices_and_shards_does_not_change_the_verdict() -> None:
     forward = look(members, 0.25, 1.0, generator)
     generator.bit_generator.state = state
     again = look(members, 0.25, 1.0, generator)
-    backward = gather(
-        list(reversed(_rows(again))), list(reversed(_installs(again))), dict.fromkeys(CLASSES, 100)
-    )
+    backward = gather(list(reversed(_rows(again))), list(reversed(_installs(again))), dict.fromkeys(CLASSES, 100))
     assert judge(forward, POLICY, 1.0, 5).decision == judge(backward, POLICY, 1.0, 5).decision
 
 

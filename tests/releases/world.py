@@ -111,15 +111,11 @@ class World:
         return Rollout.model_validate(answer.json())
 
     def look(self, rollout_id: str) -> Rollout:
-        return Rollout.model_validate(
-            self.client.get(f"/releases/v1/rollouts/{rollout_id}", token=self.service).json()
-        )
+        return Rollout.model_validate(self.client.get(f"/releases/v1/rollouts/{rollout_id}", token=self.service).json())
 
     def act(self, rollout_id: str, action: str, **options: Any) -> httpx.Response:
         path = f"/releases/v1/rollouts/{rollout_id}/{action}"
-        return self.client.post(
-            path, token=options.pop("token", self.operator), json={"reason": "a test"}, **options
-        )
+        return self.client.post(path, token=options.pop("token", self.operator), json={"reason": "a test"}, **options)
 
     def live(self, bad_class: str | None = None, harm: dict[str, float] | None = None) -> None:
         """Every device polls, installs what it should, and reports one window of health."""
@@ -180,9 +176,7 @@ class World:
         body = self.batch(device, installs, health)
         return self.client.post("/releases/v1/feedback", token=device.token, json=body)
 
-    def batch(
-        self, device: FakeDevice, installs: list[dict[str, Any]], health: list[dict[str, Any]]
-    ) -> dict[str, Any]:
+    def batch(self, device: FakeDevice, installs: list[dict[str, Any]], health: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "tags": device.tags.model_dump(),
             "running_digest": device.running,
@@ -202,9 +196,7 @@ class World:
         return self.look(rollout_id)
 
 
-def enrolment(
-    token: str, tags: dict[str, str], running: str = "", key: bytes | None = None
-) -> dict[str, Any]:
+def enrolment(token: str, tags: dict[str, str], running: str = "", key: bytes | None = None) -> dict[str, Any]:
     return {
         "token": token,
         "public_key": base64.b64encode(key or os.urandom(32)).decode(),

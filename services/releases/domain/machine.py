@@ -48,9 +48,7 @@ class IllegalTransition(Exception):
 
     def __init__(self, state: RolloutState, event: Event) -> None:
         allowed = sorted(known.value for start, known in TRANSITIONS if start is state)
-        super().__init__(
-            f"a {state.value} rollout cannot {event.value}; it can: {', '.join(allowed) or 'nothing'}"
-        )
+        super().__init__(f"a {state.value} rollout cannot {event.value}; it can: {', '.join(allowed) or 'nothing'}")
 
 
 def after(state: RolloutState, event: Event) -> RolloutState:

@@ -41,9 +41,7 @@ def exposed(fleet: Mapping[str, Sequence[int]], basis_points: int) -> dict[str, 
     return {name: sum(place < basis_points for place in places) for name, places in fleet.items()}
 
 
-def _least_exposure(
-    fleet: Mapping[str, Sequence[int]], min_devices: int, per_class: int, share: float
-) -> int:
+def _least_exposure(fleet: Mapping[str, Sequence[int]], min_devices: int, per_class: int, share: float) -> int:
     everyone = [place for places in fleet.values() for place in places]
     classes = [places for places in fleet.values() if len(places) >= max(share * len(everyone), 1)]
     needs = [_reach(everyone, min_devices), *(_reach(places, per_class + SPARE) for places in classes)]

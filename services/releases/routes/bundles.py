@@ -30,9 +30,7 @@ def builds_client() -> Iterator[ServiceClient]:
 
 
 Builds = Annotated[ServiceClient, Depends(builds_client)]
-REGISTER_PROBLEMS = declare(
-    UnknownBundle, NotReleasable, BadBundle, BuildsUnavailable, KeyReused, StillRunning
-)
+REGISTER_PROBLEMS = declare(UnknownBundle, NotReleasable, BadBundle, BuildsUnavailable, KeyReused, StillRunning)
 
 
 @router.post("/v1/bundles", status_code=201, responses=REGISTER_PROBLEMS)

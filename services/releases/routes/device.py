@@ -37,9 +37,7 @@ def enrol_device(request: EnrolmentRequest, session: SessionDep) -> EnrolmentRes
     return enrolment.enrol(session, request)
 
 
-@router.get(
-    "/v1/state", response_class=Response, responses={200: {"content": {"application/json": {}}}, 304: {}}
-)
+@router.get("/v1/state", response_class=Response, responses={200: {"content": {"application/json": {}}}, 304: {}})
 def get_state_document(subject: Updates, session: SessionDep, if_none_match: IfNoneMatch = None) -> Response:
     """The signed device state document; 304 while it did not change."""
 
@@ -78,9 +76,7 @@ def get_update_metadata(name: str, session: SessionDep) -> Response:
     return Response(data, media_type="application/json", headers={"Cache-Control": caching})
 
 
-@router.get(
-    "/tuf/targets/{path:path}", response_class=FileResponse, responses=declare(NotFound, Unauthorized)
-)
+@router.get("/tuf/targets/{path:path}", response_class=FileResponse, responses=declare(NotFound, Unauthorized))
 def get_update_target(path: str, _subject: Updates, _request: Request) -> FileResponse:
     """The bytes of a target, whole or by range; the client checks them against the signed metadata."""
     try:

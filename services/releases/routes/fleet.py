@@ -101,9 +101,7 @@ def list_alerts(_subject: Reader, session: SessionDep, request: PageDep) -> Page
 
 
 @router.get("/v1/audit")
-def list_audit(
-    _subject: Auditor, session: SessionDep, request: PageDep, subject: str | None = None
-) -> Page[AuditItem]:
+def list_audit(_subject: Auditor, session: SessionDep, request: PageDep, subject: str | None = None) -> Page[AuditItem]:
     """The audit trail, newest first; `subject` picks one thing, say `rollout:r-1234`."""
     before = int(request.after[0]) if request.after else None
     rows = audit.entries(session, subject=subject, before=before, limit=request.limit + 1)

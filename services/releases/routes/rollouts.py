@@ -32,9 +32,7 @@ Reader = Annotated[Subject, requires("releases:read")]
 Writer = Annotated[Subject, requires("releases:write")]
 IfMatch = Annotated[str | None, Header(max_length=64)]
 CREATE_PROBLEMS = declare(UnknownBundle, NotReleasable, NobodyMatches, BadSelector, KeyReused, StillRunning)
-ACTION_PROBLEMS = declare(
-    UnknownRollout, WrongState, VersionMismatch, NobodyMatches, NotReleasable, StillRunning
-)
+ACTION_PROBLEMS = declare(UnknownRollout, WrongState, VersionMismatch, NobodyMatches, NotReleasable, StillRunning)
 
 
 class DecisionItem(BaseModel):
@@ -74,9 +72,7 @@ def create_rollout(
 def list_rollouts(_subject: Reader, session: SessionDep, request: PageDep) -> RolloutList:
     """Rollouts, newest first, each with its newest look."""
     rows = views.page(session, request)
-    page = page_of(
-        rows, request, lambda row: views.rollout(session, row, 1), lambda row: (row.created, row.id)
-    )
+    page = page_of(rows, request, lambda row: views.rollout(session, row, 1), lambda row: (row.created, row.id))
     return RolloutList(items=tuple(page.items), next_cursor=page.next_cursor)
 
 
@@ -89,9 +85,7 @@ def get_rollout(rollout_id: str, _subject: Reader, session: SessionDep, response
 
 
 @router.get("/v1/rollouts/{rollout_id}/decisions", responses=declare(UnknownRollout))
-def list_decisions(
-    rollout_id: str, _subject: Reader, session: SessionDep, request: PageDep
-) -> Page[DecisionItem]:
+def list_decisions(rollout_id: str, _subject: Reader, session: SessionDep, request: PageDep) -> Page[DecisionItem]:
     """Every look that said something new, newest first, with inputs, bounds, alpha and code version."""
     _find(session, rollout_id)
     query = select(DecisionRow).where(DecisionRow.rollout_id == rollout_id).order_by(DecisionRow.id.desc())
@@ -187,9 +181,7 @@ def _act(
 def _find(session: Session, rollout_id: str) -> RolloutRow:
     row = session.get(RolloutRow, rollout_id)
     if row is None:
-        raise UnknownRollout(
-            f"there is no rollout {rollout_id[:64]}; list them with GET /releases/v1/rollouts"
-        )
+        raise UnknownRollout(f"there is no rollout {rollout_id[:64]}; list them with GET /releases/v1/rollouts")
     return row
 
 

@@ -96,9 +96,7 @@ def _readings(
     evidence: Evidence, strata: tuple[Stratum, ...], policy: VerdictPolicy, alpha: float, next_share: float
 ) -> list[Reading]:
     few = policy.tolerated_devices / max(evidence.fleet_devices, 1)
-    found = [
-        _rate(rate, stratum, policy, alpha, next_share, few) for rate in policy.rates for stratum in strata
-    ]
+    found = [_rate(rate, stratum, policy, alpha, next_share, few) for rate in policy.rates for stratum in strata]
     for mean in policy.means:
         for stratum in strata:
             parts = evidence.strata if stratum.name == POOLED else (stratum,)

@@ -1,0 +1,128 @@
+"""How `edgeloop release` shows things: tables for people, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Column, Table
+
+from contracts.wire.releases import RolloutState
+
+Json = dict[str, Any]  # Any: JSON
+POLL_S = 2.0
+COLOURS = {
+    RolloutState.RUNNING: "cyan",
+    RolloutState.COMPLETED: "green",
+    RolloutState.PAUSED: "yellow",
+    RolloutState.ROLLED_BACK: "red",
+    RolloutState.KILLED: "red",
+}
+
+
+def console() -> Console:
+    """Where results go."""
+    return Console()
+
+
+def error(message: str) -> None:
+    """Say what went wrong, on standard error."""
+    Console(stderr=True).print(f"[red]error[/] {message}", highlight=False)
+
+
+def print_json(document: Any) -> None:  # Any: JSON
+    """Print a document for scripts."""
+    print(json.dumps(document, indent=2))
+
+
+def rollout_table(items: list[Json]) -> Table:
+    """Rollouts, a line each."""
+    table = Table(Column("rollout", no_wrap=True), "release", "state", "stage", "devices", "failed", "verdict", "since")
+    for item in items:
+        stage = item["stages"][item["stage"]]
+        table.add_row(
+            item["id"],
+            item["release_version"],
+            _coloured(item["state"]),
+            f"{item['stage'] + 1}/{len(item['stages'])} ({stage['basis_points'] / 100:g} %)",
+            str(stage["installed"]),
+            str(stage["failed"]),
+            item["verdict"] or "-",
+            _moment(item["created"]),
+        )
+    return table
+
+
+def bundle_table(items: list[Json]) -> Table:
+    """Bundles, a line each."""
+    table = Table(Column("digest", no_wrap=True), "release", "epoch", "bytes", "targets", "since")
+    for item in items:
+        targets = ", ".join(item["targets"])
+        row = (
+            item["digest"][:16],
+            item["release_version"],
+            str(item["security_epoch"]),
+            f"{item['length']:,}",
+            targets,
+        )
+        table.add_row(*row, _moment(item["created"]))
+    return table
+
+
+def rollout_report(item: Json) -> Group:
+    """One rollout: headline, stages, newest intervals."""
+    headline = f"{item['id']}  release {item['release_version']}  {_coloured(item['state'])}  {item['cause']}"
+    parts: list[Any] = [headline, _stages(item)]
+    newest = max((metric["at"] for metric in item["metrics"]), default=None)
+    metrics = [metric for metric in item["metrics"] if metric["at"] == newest]
+    if metrics:
+        parts.append(_metrics(metrics))
+    return Group(*parts)
+
+
+def wait_for_end(fetch: Callable[[], Json], quiet: bool) -> Json:
+    """Poll until the rollout ends or pauses, saying how far it is."""
+    with Console(stderr=True, quiet=quiet).status("waiting") as status:
+        while True:
+            found = fetch()
+            if found["state"] not in (RolloutState.RUNNING, RolloutState.DRAFT):
+                return found
+            stage = found["stages"][found["stage"]]
+            progress = f"{stage['installed']} of {stage['targeted']} devices"
+            status.update(f"stage {found['stage'] + 1} of {len(found['stages'])}: {progress}")
+            time.sleep(POLL_S)
+
+
+def _stages(item: Json) -> Table:
+    table = Table("stage", "exposed", "entered", "left", "targeted", "installed", "confirmed", "failed")
+    for number, stage in enumerate(item["stages"], start=1):
+        table.add_row(
+            str(number),
+            f"{stage['basis_points'] / 100:g} %",
+            _moment(stage["entered"]),
+            _moment(stage["left"]),
+            *(str(stage[name]) for name in ("targeted", "installed", "confirmed", "failed")),
+        )
+    return table
+
+
+def _metrics(metrics: list[Json]) -> Table:
+    table = Table("metric", "where", "canary", "control", "low", "estimate", "high", "margin", "says")
+    for metric in metrics:
+        numbers = (f"{metric[name]:.4g}" for name in ("low", "estimate", "high", "margin"))
+        who = (str(metric["canary_devices"]), str(metric["control_devices"]))
+        table.add_row(metric["metric"], metric["stratum"], *who, *numbers, metric["verdict"])
+    return table
+
+
+def _coloured(state: str) -> str:
+    colour = COLOURS.get(RolloutState(state))
+    return f"[{colour}]{state}[/]" if colour else state
+
+
+def _moment(at: float | None) -> str:
+    return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
