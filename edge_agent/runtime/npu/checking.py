@@ -2,14 +2,14 @@
 
 The plain run is compared, byte for byte, with runs in which
 
-- every byte that the program did not write is poison (two patterns: a read of what was never written
-differs);
-- every byte is poisoned as soon as no later command reads it (a read past a buffer's life differs);
-- with the compiler's memory map: every buffer has bytes of its own (a buffer reused too early differs);
-- DMA commands run as late, and as early, as their waits allow (a missing wait differs).
+- every byte that the program did not write is poison, in two patterns: a read of what nothing wrote differs;
+- DMA commands run as late, and as early, as their waits allow: a missing wait differs;
+- with the compiler's memory map, every buffer is poisoned behind its last step: a life that ends too early
+differs;
+- with the map, every buffer has bytes of its own: a buffer that is reused too early differs.
 
-And a read that finds a tensor partly overwritten by another is reported from the stream alone. Slow:
-megabytes are filled after each command. It is about places, not about arithmetic: any engine will do.
+And a read that finds a tensor overwritten by another is reported from the stream alone. Slow: whole memories
+are filled. It is about places, not about arithmetic, so any engine will do.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from edge_agent.runtime.npu.bound import BoundProfile
 from edge_agent.runtime.npu.engines.base import Bytes
 from edge_agent.runtime.npu.engines.select import best_engine
 from edge_agent.runtime.npu.errors import PlanViolation
-from edge_agent.runtime.npu.footprint import Footprint, mixed_reads
+from edge_agent.runtime.npu.footprint import mixed_reads
 from edge_agent.runtime.npu.memory import Memory
-from edge_agent.runtime.npu.no_reuse import buffers_of, without_reuse
+from edge_agent.runtime.npu.no_reuse import Buffer, buffers_of, dying_at, without_reuse
+from edge_agent.runtime.npu.ordering import earliest, latest
 
 POISONS = (0xA5, 0x5A)
 Order = Callable[[list[BoundCommand]], list[BoundCommand]]
@@ -38,35 +39,55 @@ def check_profile(
 ) -> list[str]:
     """Return what is wrong with the plan of profile `index`, in words; empty when nothing was found.
 
-    With the profile's entry of `memory_map.json`, the program also runs without any reuse of memory.
-
-    Raises PlanViolation when the profile cannot even be bound.
+    `memory_map` is the profile's entry of the bundle's `memory_map.json`. Raises PlanViolation when the
+    profile cannot even be bound.
     """
-    memory = Memory(spec)
-    bound = BoundProfile(memory, program, index, best_engine())
-    frame = np.random.default_rng(seed).integers(0, 256, bound.input.shape, dtype=np.uint8)
-    plain = _run(bound, memory, frame, 0)
-    runs = {
-        "reads bytes that nothing wrote": [_run(bound, memory, frame, poison) for poison in POISONS],
-        "reads bytes after their last planned use": [_run(bound, memory, frame, POISONS[0], bury=True)],
-        "depends on a DMA that no wait orders before it": [_run(bound, memory, frame, 0, order=latest)],
-        "depends on a DMA that no wait orders after it": [_run(bound, memory, frame, 0, order=earliest)],
-    }
-    name = bound.profile.name
-    findings = []
-    if memory_map is not None:
-        try:
-            roomy = _run_without_reuse(program, index, spec, memory_map, frame)
-            runs["differs without reuse of memory"] = [roomy]
-        except PlanViolation as error:
-            findings.append(f"profile {name}: the memory map does not fit the program: {error}")
-    findings += [
-        f"profile {name}: the result {what}"
-        for what, results in runs.items()
-        if not all(_same(plain, result) for result in results)
+    check = _Check(program, index, spec, seed)
+    findings = [
+        *check.against_plain("reads bytes that nothing wrote", *(check.run(poison=p) for p in POISONS)),
+        *check.against_plain("depends on a DMA that no wait orders before it", check.run(order=latest)),
+        *check.against_plain("depends on a DMA that no wait orders after it", check.run(order=earliest)),
     ]
-    commands = [item.command for item in bound.commands]
-    return findings + [f"profile {name}: {text}" for text in mixed_reads(commands, bound.profile, spec)]
+    if memory_map is not None:
+        findings += check.against_map(memory_map)
+    commands = [item.command for item in check.bound.commands]
+    findings += mixed_reads(commands, spec)
+    return [f"profile {check.bound.profile.name}: {text}" for text in findings]
+
+
+class _Check:
+    """A bound profile, a frame, and the plain run's outputs."""
+
+    def __init__(self, program: Program, index: int, spec: NpuSpec, seed: int) -> None:
+        self._program, self._index, self._spec = program, index, spec
+        self._memory = Memory(spec)
+        self.bound = BoundProfile(self._memory, program, index, best_engine())
+        shape = self.bound.input.shape
+        self._frame = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+        self._plain = self.run()
+
+    def run(self, poison: int = 0, order: Order | None = None, buffers: list[Buffer] | None = None) -> list[Bytes]:
+        """Return the outputs of prologue and one frame; `buffers` are poisoned behind their last step."""
+        return _run(self.bound, self._memory, self._frame, poison, order, buffers)
+
+    def against_plain(self, what: str, *results: list[Bytes]) -> list[str]:
+        """Return a finding when one of the results is not the plain one."""
+        same = all(np.array_equal(a, b) for result in results for a, b in zip(self._plain, result, strict=True))
+        return [] if same else [f"the result {what}"]
+
+    def against_map(self, memory_map: Mapping[str, object]) -> list[str]:
+        """Return what the runs with the compiler's memory map show."""
+        try:
+            buffers = buffers_of(memory_map, f"profile {self.bound.profile.name}")
+            roomy, larger = without_reuse(self._program, self._index, self._spec, buffers)
+        except PlanViolation as error:
+            return [f"the memory map does not fit the program: {error}"]
+        memory = Memory(larger)
+        alone = _run(BoundProfile(memory, roomy, 0, best_engine()), memory, self._frame, 0, None, None)
+        return [
+            *self.against_plain("differs without reuse of memory", alone),
+            *self.against_plain("reads a buffer after its last planned step", self.run(POISONS[0], None, buffers)),
+        ]
 
 
 def _run(
@@ -74,82 +95,21 @@ def _run(
     memory: Memory,
     frame: Bytes,
     poison: int,
-    *,
-    bury: bool = False,
-    order: Order | None = None,
+    order: Order | None,
+    buffers: list[Buffer] | None,
 ) -> list[Bytes]:
     memory.sram[...] = poison
     bound.ddr[...] = poison
-    cut = bound.profile.n_prologue
-    for item in bound.commands[:cut]:
-        _step(item)
+    bound.load_constants()
     bound.input[...] = frame
-    items = bound.commands[cut:]
-    footprint = Footprint(memory.spec, bound.profile, [item.command for item in bound.commands]) if bury else None
-    for position, item in enumerate(order(items) if order else items):
-        _step(item)
-        if footprint is not None:
-            dead = footprint.dying_after(cut + position)
-            memory.sram[dead] = poison
+    items = bound.commands[bound.profile.n_prologue :]
+    step = -1
+    for item in order(items) if order else items:
+        for work in item.steps:
+            work()
+        if item.command.op is Op.DMA:
+            continue
+        step += 1
+        for offset, size in dying_at(step, buffers) if buffers else ():
+            memory.sram[offset : offset + size] = poison
     return [place.copy() for place in bound.outputs.values()]
-
-
-def _run_without_reuse(
-    program: Program, index: int, spec: NpuSpec, memory_map: Mapping[str, object], frame: Bytes
-) -> list[Bytes]:
-    buffers = buffers_of(memory_map, f"profile {program.profiles[index].name}")
-    roomy, larger = without_reuse(program, index, spec, buffers)
-    memory = Memory(larger)
-    return _run(BoundProfile(memory, roomy, 0, best_engine()), memory, frame, 0)
-
-
-def _step(item: BoundCommand) -> None:
-    for step in item.steps:
-        step()
-
-
-def _same(one: list[Bytes], other: list[Bytes]) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-
-
-def latest(items: list[BoundCommand]) -> list[BoundCommand]:
-    """Return the order in which each DMA runs just before a command that waits for it, or last."""
-    result: list[BoundCommand] = []
-    pending: list[BoundCommand] = []
-    for item in items:
-        if item.command.op is Op.DMA:
-            pending.append(item)
-            continue
-        needed = _position(pending, item.command.wait)
-        result += [*pending[:needed], item]
-        pending = pending[needed:]
-    return result + pending
-
-
-def earliest(items: list[BoundCommand]) -> list[BoundCommand]:
-    """Return the order in which each DMA runs as soon as the command that it waits for is done."""
-    queue = [item for item in items if item.command.op is Op.DMA]
-    compute = {item.command.event for item in items if item.command.op is not Op.DMA}
-    result: list[BoundCommand] = []
-    done: set[int] = set()
-
-    def drain() -> None:
-        while queue and not (queue[0].command.wait in compute and queue[0].command.wait not in done):
-            result.append(queue.pop(0))
-
-    drain()
-    for item in items:
-        if item.command.op is Op.DMA:
-            continue
-        result.append(item)
-        done.add(item.command.event)
-        drain()
-    return result + queue
-
-
-def _position(pending: list[BoundCommand], event: int) -> int:
-    """Return how many pending DMAs must run before `event` is signalled; the queue runs in order."""
-    for place, item in enumerate(pending):
-        if item.command.event == event:
-            return place + 1
-    return 0

@@ -1,4 +1,4 @@
-"""Which bytes of the SRAM each command reads and writes, and what follows: when bytes die, who wrote what.
+"""Which bytes of the SRAM a region covers, and which command wrote what another one reads.
 
 Works on the command stream alone, so that it checks the compiler's plan without trusting the compiler's
 records.
@@ -11,40 +11,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from contracts.npu.program import Op, Profile, Space
+from contracts.npu.program import Space
 from contracts.npu.spec import NpuSpec
 from edge_agent.runtime.npu.commands import Command
 from edge_agent.runtime.npu.regions import Region
-from edge_agent.runtime.npu.weights import Constants
 
 _UNWRITTEN = -1
 
 
-class Footprint:
-    """Liveness of every SRAM byte over prologue and one frame; what the prologue wrote lives for ever."""
-
-    def __init__(self, spec: NpuSpec, profile: Profile, commands: list[Command]) -> None:
-        self._dying: dict[int, NDArray[np.intp]] = {}
-        alive = np.zeros(spec.sram_bytes, bool)
-        for command in commands[: profile.n_prologue]:
-            for place in _writes(command):
-                alive[place] = True
-        for index in range(len(commands) - 1, profile.n_prologue - 1, -1):
-            command = commands[index]
-            touched = [*_reads(command), *_writes(command)]
-            places = np.unique(np.concatenate(touched)) if touched else np.zeros(0, np.intp)
-            self._dying[index] = places[~alive[places]]
-            for place in _writes(command):
-                alive[place] = False
-            for place in _reads(command):
-                alive[place] = True
-
-    def dying_after(self, index: int) -> NDArray[np.intp]:
-        """Return the bytes that nothing reads after command `index`."""
-        return self._dying.get(index, np.zeros(0, np.intp))
-
-
-def mixed_reads(commands: list[Command], profile: Profile, spec: NpuSpec) -> Iterator[str]:
+def mixed_reads(commands: list[Command], spec: NpuSpec) -> Iterator[str]:
     """Yield each read of a tensor that another tensor, of other pixels, partly or wholly overwrote."""
     owner = np.full(spec.sram_bytes, _UNWRITTEN, np.int64)
     for command in commands:
@@ -79,15 +54,3 @@ def _same_grid(read: Region, written: Region) -> bool:
         written.channels,
     )
     return same and (read.offset - written.offset) % read.pixel_stride == 0
-
-
-def _writes(command: Command) -> list[NDArray[np.intp]]:
-    return [bytes_of(command.target)] if command.target.space == Space.SRAM else []
-
-
-def _reads(command: Command) -> list[NDArray[np.intp]]:
-    regions = (command.source, command.residual)
-    places = [bytes_of(r) for r in regions if r is not None and r.space == Space.SRAM]
-    if command.op is Op.CONV:
-        places += [np.arange(offset, offset + size) for offset, size in Constants.ranges(command)]
-    return places

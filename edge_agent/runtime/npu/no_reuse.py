@@ -47,6 +47,20 @@ def buffers_of(entry: Mapping[str, object], where: str) -> list[Buffer]:
         raise PlanViolation(f"a memory map that cannot be read: {error!r}", where, _REMEDY) from error
 
 
+def dying_at(step: int, buffers: list[Buffer]) -> list[tuple[int, int]]:
+    """Return (offset, size) of each buffer that step `step` used last and that no living buffer touches."""
+    living = [buffer for buffer in buffers if buffer.first <= step + 1 <= buffer.last]
+    return [
+        (dead.offset, dead.size)
+        for dead in buffers
+        if dead.last == step and not any(_touch(dead, other) for other in living)
+    ]
+
+
+def _touch(one: Buffer, other: Buffer) -> bool:
+    return one.offset < other.offset + other.size and other.offset < one.offset + one.size
+
+
 def without_reuse(program: Program, index: int, spec: NpuSpec, buffers: list[Buffer]) -> tuple[Program, NpuSpec]:
     """Return the program of one profile with a place for each buffer, and a target with room for them.
 
@@ -58,7 +72,7 @@ def without_reuse(program: Program, index: int, spec: NpuSpec, buffers: list[Buf
         bases[buffer] = end
         end += -(-buffer.size // ALIGNMENT) * ALIGNMENT
     stream = program.commands(index).copy()
-    for position, step in enumerate(_steps(stream, program.profiles[index].n_prologue)):
+    for position, step in enumerate(steps_of(stream, program.profiles[index].n_prologue)):
         _move(stream[position : position + 1], step, bases)
     writer = ProgramWriter(program.target, program.build_id)
     writer.add_profile(replace(program.profiles[index], sram_peak=end), stream)
@@ -66,7 +80,7 @@ def without_reuse(program: Program, index: int, spec: NpuSpec, buffers: list[Buf
     return Program.open(data), replace(spec, sram_bytes=max(spec.sram_bytes, end))
 
 
-def _steps(stream: NDArray[np.void], prologue: int) -> Iterable[int | None]:
+def steps_of(stream: NDArray[np.void], prologue: int) -> Iterable[int | None]:
     """Yield the step of each command; None in the prologue, whose buffers live for ever."""
     compute = [int(i) for i in np.flatnonzero(stream["op"] != Op.DMA) if i >= prologue]
     step_at = {position: step for step, position in enumerate(compute)}

@@ -131,3 +131,15 @@ def test_two_buffers_of_one_place_at_one_time_are_found() -> None:
 def test_a_memory_map_of_another_program_is_found(broken: dict[str, object]) -> None:
     program, _ = chain()
     assert any("memory map" in text for text in check_profile(program, 0, SPEC, broken))
+
+
+def test_a_life_that_ends_too_early_in_the_map_is_found() -> None:
+    program, memory_map = chain()
+    buffers = memory_map["buffers"]
+    assert isinstance(buffers, list)
+    buffers[2]["first_step"], buffers[2]["last_step"] = 2, 3
+    buffers[0]["last_step"] = 2
+    buffers.append({**buffers[0], "name": "late alias", "first_step": 3, "last_step": 3})
+    buffers[0]["last_step"] = 1
+    findings = check_profile(program, 0, SPEC, memory_map)
+    assert any("after its last planned step" in text for text in findings)

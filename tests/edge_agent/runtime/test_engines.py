@@ -13,6 +13,7 @@ from edge_agent.runtime.npu.engines.onnx_bytes import one_node_model
 from edge_agent.runtime.npu.engines.ort_engine import OrtConvolution, OrtEngine
 from edge_agent.runtime.npu.requantize import AddParameters, ConvolutionTensors, addition_table
 from edge_agent.runtime.npu.windows import Window
+from tests.edge_agent.runtime import reference
 
 
 class Saturating:
@@ -125,6 +126,15 @@ def test_additions_agree_for_every_pair_and_every_length(seed: int) -> None:
             target = np.zeros(size, np.uint8)
             select.engine_named(name).addition(parameters).bind(left, right, target)()
             assert np.array_equal(target, table[left, right])
+
+
+@pytest.mark.parametrize("scales", [(0.5, 0.25, 1.0), (0.02, 0.03, 0.04), (0.0213, 0.0077, 0.0319)])
+def test_the_addition_is_the_page_s_formula_ties_included(scales: tuple[float, float, float]) -> None:
+    left, right = np.indices((256, 256), np.uint8)
+    names = ("a_scale", "b_scale", "c_scale")
+    values = dict(zip(names, scales, strict=True)) | {"a_zp": 3, "b_zp": 200, "c_zp": 7}
+    table = addition_table(AddParameters(*scales, 3, 200, 7))
+    assert np.array_equal(table, reference.add(left, right, values))
 
 
 def test_hand_written_models_are_valid_onnx() -> None:

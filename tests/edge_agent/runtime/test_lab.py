@@ -107,6 +107,15 @@ def _file(folder: Path, data: bytes) -> Path:
     return path
 
 
+def test_only_the_last_eight_single_programs_stay(lab: LabClient) -> None:
+    net = residual_net(seed=6)
+    for number in range(9):
+        lab.load_program(net.program, f"program{number}")
+    with pytest.raises(LabRefused, match="no program 'program0'"):
+        lab.run("program0", frames_for(net, 1))
+    assert lab.run("program1", frames_for(net, 1)).latency_ms.shape == (1,)
+
+
 def test_faults_are_injected_and_healed(lab: LabClient) -> None:
     net = residual_net(seed=4)
     lab.load_program(net.program)

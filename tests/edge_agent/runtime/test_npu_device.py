@@ -91,15 +91,36 @@ def test_strided_regions_streamed_weights_and_strides_are_exact() -> None:
 
 def test_weights_that_an_activation_overwrites_are_read_from_the_arena() -> None:
     net = residual_net(blocks=1)
-    program = Program.open(net.program)
-    stream = program.commands(0)
-    weights = int(stream[stream["op"] == Op.CONV][-1]["weights_offset"])
-    damaged = _with_stream(net.program, lambda s: s["dst"]["offset"].__setitem__(_conv_at(s, 1), weights))
+    stream = Program.open(net.program).commands(0)
+    weights = int(stream["weights_offset"][_conv_at(stream, 3)])
+
+    def change(stream: np.ndarray) -> None:
+        for name, number in (("dst", 1), ("src", 2)):  # the middle map lies on the tail's weights
+            stream[name]["offset"][_conv_at(stream, number)] = weights
+
     device = NpuDevice("npu-4t")
-    loaded = device.load(Program.open(damaged))
+    loaded = device.load(Program.open(_with_stream(net.program, change)))
     frame = frames(net.size)[0]
-    result = device.infer(loaded, frame).outputs["y"]
-    assert not np.array_equal(result, reference.residual_net(net, frame))
+    assert not np.array_equal(device.infer(loaded, frame).outputs["y"], reference.residual_net(net, frame))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_constants_are_loaded_again_when_programs_take_turns(shared: bool) -> None:
+    size, random = (4, 8, 4), np.random.default_rng(0)
+    device = NpuDevice("npu-4t", shared=shared)
+    runs = []
+    for _ in range(2):
+        constant = random.integers(0, 256, size, dtype=np.uint8)
+        build = Assembler(names=["a"])
+        place = region(Space.SRAM, build.load(constant.tobytes()), size)
+        out = region(Space.DDR, 1024, size)
+        build.command(Op.ADD, src=region(Space.DDR, 0, size), residual=place, dst=out, flags=1, **reference.ADD)
+        loaded = device.load(Program.open(build.program(size, [("y", 1024, size)], 2048)))
+        runs.append((loaded, constant))
+    for frame in frames(size):
+        for loaded, constant in runs:
+            expected = reference.add(frame, constant, reference.ADD)
+            assert np.array_equal(device.infer(loaded, frame).outputs["y"], expected)
 
 
 def _conv_at(stream: np.ndarray, number: int) -> int:

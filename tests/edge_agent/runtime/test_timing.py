@@ -62,6 +62,17 @@ def test_a_store_to_ddr_streams_while_it_computes() -> None:
     assert time.ddr_bytes == 20 * 30 * 24
 
 
+def test_stores_and_dma_share_one_channel() -> None:
+    build = Assembler(names=["a"])
+    convolution(build, Space.DDR)
+    data = region(Space.DDR, 0, SIZE)
+    for _ in range(2):
+        build.command(Op.DMA, src=data, dst=region(Space.SRAM, build.room(9600), SIZE))
+    stream = 100 + 20 * 30 * 24 / (32 * 0.9)
+    moving = 100 + 20 * 30 * 16 / (32 * 0.9)
+    assert times(build).total_ns == pytest.approx(78_000 + stream + 2 * moving)
+
+
 def test_a_dma_overlaps_with_compute_until_someone_waits() -> None:
     moving = 100 + 20 * 30 * 16 / (32 * 0.9)
     for waits in (False, True):
