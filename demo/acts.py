@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from contracts.clock import set_pace
 from contracts.wire import Build, BuildRequest, RolloutRequest
 from demo.candidates import broken_calibration, experimental_kernels
 from demo.driver import DemoError, Stage
@@ -60,7 +59,7 @@ def first_act(stage: Stage, alarmed: Sight) -> FirstAct:
     if build.get("state") != "passed":
         raise DemoError(f"the retrained model did not pass: {build.get('state')} {_reasons(build)}")
     stage.board.names[str(build["digest"])] = "v2 (retrained)"
-    set_pace(stage.clock_file, stage.settings.release_factor)
+    stage.pace.want(stage.settings.release_factor)
     with stage.phase("rollout"):
         sight = stage.wait("the rollout to start", lambda now: now.rollout(str(build["digest"])), 2 * 60)
         sight = stage.wait("the rollout to finish", lambda now: _state(now, build) in ROLLOUT_ENDED, 5 * 60)

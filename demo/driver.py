@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from contracts.clock import SECONDS_PER_DAY, FileClock, day_of, set_pace
+from contracts.clock import SECONDS_PER_DAY, FileClock, day_of
 from demo.actors import Actors, World, start_fleet, start_full_agents
 from demo.observe import Observer, Sight
+from demo.pace import Pace
 from demo.scene import Scene, make_scene
 from demo.settings import DemoSettings
 from demo.story import FleetPoint, Story
@@ -38,6 +39,7 @@ class Stage:
     board: Board
     view: View
     clock_file: Path
+    pace: Pace
     embedded: EmbeddedPlatform
     actors: Actors
     platform: Platform
@@ -74,6 +76,7 @@ class Stage:
         while True:
             sight = self.observer.look()
             self._note(sight)
+            self.pace.adapt(sight.fleet)
             self.board.detail = what
             self._draw(sight)
             if ready(sight):
@@ -93,7 +96,7 @@ class Stage:
     def _draw(self, sight: Sight) -> None:
         self.board.seconds = self.story.seconds()
         now = self.clock.now()
-        self.board.sim = datetime.fromtimestamp(now, UTC).strftime("day %j %H:%M")
+        self.board.sim = datetime.fromtimestamp(now, UTC).strftime("day %j %H:%M") + f" x{self.pace.factor:,.0f}"
         if not sight.fleet and self._last is not None:
             sight = self._last
         self._last = sight
@@ -141,7 +144,7 @@ def gather_fleet(stage: Stage) -> World:
 
 def live_through_the_change(stage: Stage) -> Sight:
     """Healthy days, then low light and a bad network for two thirds of the fleet, until the alarm."""
-    set_pace(stage.clock_file, stage.settings.watching_factor)
+    stage.pace.want(stage.settings.watching_factor)
     with stage.phase("healthy days"):
         stage.wait("healthy days to pass", lambda _: stage.clock.now() >= stage.change_at, 3 * 60)
     with stage.phase("bad days"):
@@ -156,5 +159,5 @@ def live_through_the_change(stage: Stage) -> Sight:
             lambda now: any(alarm["action"] == "retrain" for alarm in now.alarms),
             3 * 60,
         )
-    set_pace(stage.clock_file, stage.settings.learning_factor)
+    stage.pace.want(stage.settings.learning_factor)
     return sight

@@ -15,6 +15,7 @@ from demo.actors import GROUPS, Actors
 from demo.acts import FirstAct, broken_candidate, first_act, misbehaving_candidate
 from demo.driver import DemoError, Stage, gather_fleet, live_through_the_change, record_scene
 from demo.observe import Json, Observer, Sight
+from demo.pace import Pace
 from demo.report import write_report
 from demo.settings import DemoSettings
 from demo.story import DriftPoint, Story
@@ -73,7 +74,9 @@ def _open(
     platform = Platform(info.base_url, info.service_token)
     observer = Observer(info.base_url, info.operator_token, info.prefect_api_url, folder / "fleet.json")
     corpus = _corpus(video)
-    stage = Stage(folder, settings, corpus, story, board, view, clock_file, embedded, actors, platform, observer)
+    stage = Stage(
+        folder, settings, corpus, story, board, view, clock_file, Pace(clock_file), embedded, actors, platform, observer
+    )
     with stage.phase("seed build"):
         build = provision(embedded.folder.root, platform, stage.factory, progress=stage.tell)
     board.names[build.digest] = OLD
