@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -35,6 +38,7 @@ def demo(
 
     Examples: edgeloop demo · edgeloop demo --video call.mp4 --out /tmp/demo · edgeloop demo --json
     """
+    signal.signal(signal.SIGTERM, _end)
     console = Console(stderr=as_json)
     settings = replace(DemoSettings(), light_devices=devices)
     if budget_minutes is not None:
@@ -53,3 +57,8 @@ def demo(
     if as_json:
         (folder / "figures.json").write_text(json.dumps([vars(f) for f in story.figures], default=str))
     raise typer.Exit(code)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    """A polite end is an end like Ctrl-C: everything that was started is stopped."""
+    sys.exit(143)
