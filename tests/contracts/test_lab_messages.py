@@ -69,6 +69,17 @@ def test_a_malformed_or_oversized_message_is_refused(data: bytes) -> None:
         through(data)
 
 
+def test_a_message_too_large_in_sum_is_refused_before_its_blobs_are_read() -> None:
+    stream = io.BytesIO(packed({"blobs": [LIMITS.blob_bytes] * 3, "arrays": [ARRAY] * 3}))
+
+    def read(size: int) -> memoryview:
+        assert size < LIMITS.header_bytes
+        return memoryview(stream.read(size))
+
+    with pytest.raises(LabProtocolError, match="a message of"):
+        decode(read)
+
+
 def test_an_oversized_message_is_not_sent() -> None:
     with pytest.raises(LabProtocolError, match="at most"):
         list(encode({"op": "x" * LIMITS.header_bytes}))

@@ -87,7 +87,6 @@ class NpuDevice:
         self._own_speed = 1.0 + jitter * float(self._random.standard_normal())
         self._seed = seed
         self._faults = FaultSource(faults or Faults(), seed)
-        self._mhz = float(self.spec.dvfs[0].mhz)
         self._resident: BoundProfile | None = None
 
     @property
@@ -104,9 +103,11 @@ class NpuDevice:
         """Version of the device's driver."""
         return self.faults.driver or self.spec.driver_maximum
 
-    def set_operating_point(self, index: int) -> None:
-        """Run at the target's DVFS point `index` from the next frame on; raises IndexError."""
-        self._mhz = float(self.spec.dvfs[index].mhz)
+    @property
+    def mhz(self) -> float:
+        """Clock of the operating point in force: the fastest, unless the device is throttled."""
+        points = self.spec.dvfs
+        return float(points[min(self.faults.operating_point, len(points) - 1)].mhz)
 
     def load(self, program: Program, *, bind_all: bool = False) -> LoadedProgram:
         """Check that `program` may run here; with `bind_all` also that every profile's plan holds.
@@ -173,8 +174,8 @@ class NpuDevice:
             raise DriverError("the driver answered with an error", where, "run again or use another backend")
 
     def _timed(self, bound: BoundProfile, outputs: dict[str, NDArray[np.uint8]], faulty: bool) -> RunResult:
-        time = bound.time(self.array_model, self._mhz)
-        switched = 0.0 if self._resident is bound else bound.prologue_time(self.array_model, self._mhz).total_ns
+        time = bound.time(self.array_model, self.mhz)
+        switched = 0.0 if self._resident is bound else bound.prologue_time(self.array_model, self.mhz).total_ns
         self._resident = bound
         stretch = self._own_speed * (1.0 + self._jitter * abs(float(self._random.standard_normal())))
         stretch *= self.faults.slow_factor if faulty else 1.0

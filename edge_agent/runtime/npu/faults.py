@@ -23,13 +23,15 @@ class Faults:
 
     `match` limits the faults to programs whose build id (hex) starts with it, or that have a kernel name in
     which the regular expression is found; None means every program. `driver` is the device's driver version;
-    None means the newest that the target accepts.
+    None means the newest that the target accepts. `operating_point` is the DVFS step of a hot device: 0 is
+    the fastest, numbers behind the last mean the slowest; like the driver it concerns every program.
     """
 
     driver_error_rate: float = 0.0
     hang_rate: float = 0.0
     bit_flip_rate: float = 0.0
     slow_factor: float = 1.0
+    operating_point: int = 0
     driver: str | None = None
     match: str | None = None
 
@@ -39,6 +41,8 @@ class Faults:
                 raise FaultsInvalid(f"{name} must lie in 0..1, got {getattr(self, name)!r}")
         if not 0.1 <= self.slow_factor <= 1000.0:
             raise FaultsInvalid(f"slow_factor must lie in 0.1..1000, got {self.slow_factor!r}")
+        if type(self.operating_point) is not int or not 0 <= self.operating_point <= 15:
+            raise FaultsInvalid(f"operating_point must be 0..15, got {self.operating_point!r}")
         if self.driver is not None and not re.fullmatch(r"\d{1,4}(\.\d{1,4}){0,3}", self.driver):
             raise FaultsInvalid(f"driver must be a dotted version such as 1.2, got {self.driver!r}")
         try:

@@ -21,6 +21,7 @@ def test_faults_survive_json() -> None:
         ('{"driver_error_rate": 1.5}', "0..1"),
         ('{"hang_rate": "often"}', "wrong type"),
         ('{"slow_factor": 0}', "slow_factor"),
+        ('{"operating_point": 1.5}', "operating_point"),
         ('{"driver": "new"}', "dotted version"),
         ('{"match": "("}', "regular expression"),
     ],

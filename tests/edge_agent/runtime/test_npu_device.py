@@ -264,6 +264,17 @@ def test_a_slow_clock_stretches_simulated_time() -> None:
     assert times[1] == pytest.approx(3 * times[0], rel=1e-6)
 
 
+def test_a_throttled_device_takes_longer() -> None:
+    net = residual_net()
+    frame = frames(net.size)[0]
+    times = []
+    for point in (0, 2, 9):
+        device = NpuDevice("npu-4t", faults=Faults(operating_point=point), seed=1)
+        times.append(device.infer(device.load(Program.open(net.program)), frame).simulated_ms)
+    assert times[1] == pytest.approx(2 * times[0], rel=0.02)  # 500 MHz of 1000, launches rule
+    assert times[2] == times[1]
+
+
 def test_two_devices_differ_a_little_and_one_repeats_itself() -> None:
     net = residual_net()
     frame = frames(net.size)[0]
