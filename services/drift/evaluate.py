@@ -97,16 +97,17 @@ def _verdicts(
 
 
 def _extend_references(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> None:
-    """Freeze the reference of every cohort that has collected enough days up to `day` and has none.
+    """Freeze the reference of every cohort that has none and has collected enough days before `day`.
 
-    Later a completed rollout will add a higher version here; the highest version counts.
+    The judged day itself is left out: devices report over the whole next day, and a window frozen too early would
+    stay thin for ever. Later a completed rollout will add a higher version here; the highest version counts.
     """
     known = select(ReferenceRow.cohort).where(ReferenceRow.embedding_id == embedding_id)
     candidates = session.scalars(
         select(CohortDayRow)
         .where(
             CohortDayRow.embedding_id == embedding_id,
-            CohortDayRow.day <= day,
+            CohortDayRow.day < day,
             CohortDayRow.devices >= settings.reference_min_devices,
             CohortDayRow.cohort.not_in(known),
         )

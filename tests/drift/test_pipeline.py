@@ -205,3 +205,17 @@ def test_a_reference_is_frozen_whatever_arrives_later() -> None:
         after = {row.cohort: (row.days, row.statistics) for row in session.scalars(select(ReferenceRow))}
     assert before == after
     assert before[COHORTS[0]][0] == [FIRST, FIRST + 1]
+
+
+def test_reports_that_come_over_the_whole_next_day_are_all_in_the_reference() -> None:
+    register()
+    for day in range(FIRST, FIRST + 3):
+        for cohort in COHORTS:
+            take(fleet_day(cohort, day, DEVICES)[:40], noon(day))
+        evaluate((day + 1.3) * SECONDS_PER_DAY)
+        for cohort in COHORTS:
+            take(fleet_day(cohort, day, DEVICES)[40:], (day + 1.9) * SECONDS_PER_DAY)
+        evaluate((day + 1.95) * SECONDS_PER_DAY)
+    assert states(COHORTS[0]) == ["reference", "reference", "stable"]
+    with transaction() as session:
+        assert {row.devices for row in session.scalars(select(ReferenceRow))} == {2 * DEVICES}
