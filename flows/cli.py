@@ -1,4 +1,4 @@
-"""Command line of the learning part: `edgeloop seed`; `edgeloop retrain` and `provision` live in `flows.retrain_cli`."""
+"""Command line of the learning part: `edgeloop seed`; `retrain` and `provision` live in `flows.retrain_cli`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def seed(
     with Progress(*columns, console=console, transient=True, disable=as_json) as bar:
         row = bar.add_task("reading the corpus", total=1.0)
         try:
-            made = make_seeds(SeedPlan(out, budget_minutes, parts, corpus),
-                              lambda share, what: bar.update(row, completed=share, description=what))
+            made = make_seeds(
+                SeedPlan(out, budget_minutes, parts, corpus),
+                lambda share, what: bar.update(row, completed=share, description=what),
+            )
         except (DataError, SeedError, TrainingError) as error:
             console.print(f"[red]seed:[/] {error}", highlight=False)
             raise typer.Exit(1) from error

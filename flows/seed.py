@@ -127,8 +127,9 @@ def _make_supernet(plan: SeedPlan, corpus: Corpus, normal: PairSet, progress: Pr
 
 
 def _make_quality(plan: SeedPlan, corpus: Corpus, progress: Progress | None) -> dict[str, float]:
-    built = build_quality(corpus.of(Split.TRAIN), as_upscaler(_read_v1(plan.out)), _budget(plan, "quality"),
-                          progress=progress)
+    built = build_quality(
+        corpus.of(Split.TRAIN), as_upscaler(_read_v1(plan.out)), _budget(plan, "quality"), progress=progress
+    )
     _write(plan.out / "quality.onnx", built.model)
     _write(plan.out / "observer.npz", built.observer.to_bytes())
     return {name: round(value, 5) for name, value in built.figures.items()}

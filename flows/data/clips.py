@@ -60,5 +60,6 @@ def scene_cuts(frames: Frames, jump: float = 30.0) -> list[int]:
 def _align(frame: Frames) -> Frames:
     height, width = frame.shape[0] // 4 * 4, frame.shape[1] // 4 * 4
     if min(height, width) < LIMITS.min_frame_side:
-        raise VideoError(f"frame of {frame.shape[1]}x{frame.shape[0]} is too small; need {LIMITS.min_frame_side} or more")
+        size = f"{frame.shape[1]}x{frame.shape[0]}"
+        raise VideoError(f"a frame of {size} is too small; each side needs {LIMITS.min_frame_side} pixels or more")
     return np.ascontiguousarray(frame[:height, :width])

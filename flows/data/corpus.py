@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 
 import av
@@ -163,12 +164,22 @@ def _scenes(path: Path, licence: str, train_share: float) -> list[Clip]:
     bounds = [0, *scene_cuts(frames), len(frames)]
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     clips: list[Clip] = []
-    for index, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for index, (start, stop) in enumerate(pairwise(bounds)):
         train = stop <= train_share * len(frames)
         name = f"{path.stem}/{index}" if len(bounds) > 2 else path.stem
         clips.append(
-            Clip(name, str(path), start, stop, frames.shape[2], frames.shape[1], fps, digest, licence,
-                 Split.TRAIN if train else Split.HELD_OUT)
+            Clip(
+                name,
+                str(path),
+                start,
+                stop,
+                frames.shape[2],
+                frames.shape[1],
+                fps,
+                digest,
+                licence,
+                Split.TRAIN if train else Split.HELD_OUT,
+            )
         )
     return clips
 

@@ -34,8 +34,15 @@ class QualityBuild:
 
 
 def build_quality(
-    clips: Sequence[Clip], upscale: Upscaler, budget: Budget, *, groups: int = 300, contents: int = 6,
-    settings: QualitySettings | None = None, progress: Progress | None = None, seed: int = 0,
+    clips: Sequence[Clip],
+    upscale: Upscaler,
+    budget: Budget,
+    *,
+    groups: int = 300,
+    contents: int = 6,
+    settings: QualitySettings | None = None,
+    progress: Progress | None = None,
+    seed: int = 0,
 ) -> QualityBuild:
     """Make material, train, quantise, and fit score head and observer on what the quantised net puts out."""
     random = np.random.default_rng(seed)
@@ -63,8 +70,9 @@ def observe_material(model: bytes, material: Sequence[Group]) -> tuple[ObserverP
             seen = runner.observe(snippet.frames).embedding
             embeddings.append(seen)
             losses += [snippet.loss] * len(seen)
-            healthy += [condition.crf <= 27 and condition.noise <= 1.5 and condition.gain >= 0.8
-                        and condition.blur == 0.0] * len(seen)
+            healthy += [
+                condition.crf <= 27 and condition.noise <= 1.5 and condition.gain >= 0.8 and condition.blur == 0.0
+            ] * len(seen)
             hard += [condition.crf >= 33 and condition.noise >= 4 and condition.gain <= 0.75] * len(seen)
     values, measured = np.concatenate(embeddings), np.array(losses)
     score_w, score_b = fit_score(values, measured)

@@ -5,6 +5,8 @@ Devices cut the 16-channel map to 4 bits for segments and pool the embedding for
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -19,12 +21,11 @@ class QualityNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.convs = nn.ModuleList(
-            nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in zip(WIDTHS, WIDTHS[1:], strict=False)
-        )
+        self.convs = nn.ModuleList(nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in pairwise(WIDTHS))
         self.embed = nn.Conv2d(FEATURES, EMBEDDING, 1)
         for conv in (*self.convs, self.embed):
-            assert isinstance(conv, nn.Conv2d) and conv.bias is not None
+            assert isinstance(conv, nn.Conv2d)
+            assert conv.bias is not None
             nn.init.kaiming_normal_(conv.weight, nonlinearity="relu")
             nn.init.constant_(conv.bias, 0.01)
 

@@ -60,8 +60,9 @@ def sample_degradation(random: np.random.Generator) -> Degradation:
     """A healthy call in one of three draws, else one to four things wrong at once."""
     seed = int(random.integers(1 << 31))
     if random.random() < 1 / 3:
-        return Degradation(gain=random.uniform(0.8, 1.0), noise=random.uniform(0.0, 1.5),
-                           crf=random.uniform(16.0, 26.0), seed=seed)
+        return Degradation(
+            gain=random.uniform(0.8, 1.0), noise=random.uniform(0.0, 1.5), crf=random.uniform(16.0, 26.0), seed=seed
+        )
     dark, noisy, coarse, soft = random.random(4) < (0.6, 0.6, 0.6, 0.2)
     return Degradation(
         gain=random.uniform(0.3, 0.75) if dark else random.uniform(0.8, 1.0),
@@ -75,10 +76,15 @@ def sample_degradation(random: np.random.Generator) -> Degradation:
 
 def labels_of(degradation: Degradation) -> np.ndarray:
     """The condition as four numbers of about unit spread (see LABELS)."""
-    return np.array([
-        3.0 * (1.0 - degradation.gain), math.log2(1.0 + degradation.noise) / 1.5,
-        (degradation.crf - 20.0) / 8.0, 1.5 * degradation.blur,
-    ], np.float32)
+    return np.array(
+        [
+            3.0 * (1.0 - degradation.gain),
+            math.log2(1.0 + degradation.noise) / 1.5,
+            (degradation.crf - 20.0) / 8.0,
+            1.5 * degradation.blur,
+        ],
+        np.float32,
+    )
 
 
 def vary_content(frames: Frames, random: np.random.Generator) -> Frames:
@@ -116,12 +122,18 @@ def _views(clip: Clip) -> list[tuple[str, Frames]]:
     views = [View(scale, 1, 40) for scale in (1, 2, 3, 4, 5)]
     loaded = [(clip.id, load_view(clip, view)) for view in views if clip.frames >= _CODED]
     smallest = 2 * SIZES[0][0]
-    return [(name, frames) for name, frames in loaded
-            if frames is not None and min(frames.shape[1:3]) >= smallest and len(frames) >= _CODED]
+    return [
+        (name, frames)
+        for name, frames in loaded
+        if frames is not None and min(frames.shape[1:3]) >= smallest and len(frames) >= _CODED
+    ]
 
 
 def _snippet(
-    library: list[tuple[str, Frames]], degradation: Degradation, group: int, upscale: Upscaler,
+    library: list[tuple[str, Frames]],
+    degradation: Degradation,
+    group: int,
+    upscale: Upscaler,
     random: np.random.Generator,
 ) -> Snippet:
     first = library[random.integers(len(library))]

@@ -74,7 +74,10 @@ def soft_codes(features: Tensor) -> Tensor:
 
 
 def train_quality(
-    groups: tuple[Group, ...], budget: Budget, *, settings: QualitySettings | None = None,
+    groups: tuple[Group, ...],
+    budget: Budget,
+    *,
+    settings: QualitySettings | None = None,
     progress: Progress | None = None,
 ) -> QualityTrainee:
     """Train on groups of snippets; returns the trainee with averaged weights."""
@@ -82,8 +85,14 @@ def train_quality(
     torch.manual_seed(settings.seed)
     names = sorted({snippet.clip for group in groups for snippet in group.snippets})
     trainee = QualityTrainee(QualityNet(), len(names))
-    loop = Loop(parameters_of(trainee), budget, rate=settings.rate, decay=0.998, progress=progress,
-                random=np.random.default_rng(settings.seed))
+    loop = Loop(
+        parameters_of(trainee),
+        budget,
+        rate=settings.rate,
+        decay=0.998,
+        progress=progress,
+        random=np.random.default_rng(settings.seed),
+    )
     labels = torch.from_numpy(np.stack([labels_of(group.degradation) for group in groups]))
 
     def loss_of(step: int, share: float) -> Tensor:
@@ -117,16 +126,22 @@ def observe_snippets(trainee: QualityTrainee, snippets: list[Snippet]) -> tuple[
 def spread_ratio(vectors: Tensor, groups: Tensor) -> Tensor:
     """Spread of vectors inside groups over the spread of group means; small is good."""
     means = torch.stack([vectors[groups == group].mean(0) for group in groups.unique()])
-    inside = torch.stack([
-        (vectors[groups == group] - mean).square().sum(1).mean()
-        for group, mean in zip(groups.unique(), means, strict=True)
-    ]).mean()
+    inside = torch.stack(
+        [
+            (vectors[groups == group] - mean).square().sum(1).mean()
+            for group, mean in zip(groups.unique(), means, strict=True)
+        ]
+    ).mean()
     between = (means - means.mean(0)).square().sum(1).mean()
     return (inside + 1e-4) / (between + 1e-4)
 
 
 def _loss(
-    trainee: QualityTrainee, snippets: list[Snippet], labels: Tensor, names: list[str], settings: QualitySettings,
+    trainee: QualityTrainee,
+    snippets: list[Snippet],
+    labels: Tensor,
+    names: list[str],
+    settings: QualitySettings,
     share: float,
 ) -> Tensor:
     vectors, embeddings = observe_snippets(trainee, snippets)

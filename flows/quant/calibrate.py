@@ -79,8 +79,11 @@ def choose_grid(histogram: StreamingHistogram) -> Grid:
 
 def calibrate(network: nn.Module, batches: Iterable[Tensor]) -> dict[str, Grid]:
     """Run float batches through a quantised network with rounding off, then set every grid that is not pinned."""
-    grids = {name: module for name, module in network.named_modules()
-             if isinstance(module, ActivationQuantizer) and not module.pinned}
+    grids = {
+        name: module
+        for name, module in network.named_modules()
+        if isinstance(module, ActivationQuantizer) and not module.pinned
+    }
     histograms = {name: StreamingHistogram() for name in grids}
     set_enabled(network, activations=False, weights=False)
     for name, module in grids.items():

@@ -50,13 +50,20 @@ def export_vsr(network: QuantVsrNet) -> bytes:
     for index, block in enumerate(network.blocks):
         assert isinstance(block, QuantBlock)
         edge = _residual(writer, f"block{index}", edge, block)
-    residual = writer.quantize(writer.conv("tail", edge, conv_codes(network.tail, edge.encoding)),
-                               encoding(network.tail_grid))
+    residual = writer.quantize(
+        writer.conv("tail", edge, conv_codes(network.tail, edge.encoding)), encoding(network.tail_grid)
+    )
     image = writer.node("DepthToSpace", [residual.name], "d2s", blocksize=D2S_BLOCK, mode="CRD")
     shuffled = writer.quantize(image, residual.encoding)
     scales = writer.constant("anchor_scales", np.array([1, 1, SCALE, SCALE], np.float32))
-    nearest = writer.node("Resize", [pixels.name, "", scales], "anchor", mode="nearest",
-                          coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    nearest = writer.node(
+        "Resize",
+        [pixels.name, "", scales],
+        "anchor",
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
     enlarged = writer.quantize(nearest, pixels.encoding)
     total = writer.node("Add", [shuffled.name, enlarged.name], "sum")
     writer.output(writer.quantize(total, encoding(network.output_grid), "y"), [1, 3, "height2", "width2"])
@@ -68,7 +75,8 @@ def export_quality(network: QuantQualityNet) -> bytes:
     writer = QdqWriter("edgeloop_quality")
     edge = writer.quantize("x", encoding(network.input_grid), "x_dq")
     for index, (conv, grid) in enumerate(zip(network.convs, network.grids, strict=True)):
-        assert isinstance(conv, QuantConv2d) and isinstance(grid, ActivationQuantizer)
+        assert isinstance(conv, QuantConv2d)
+        assert isinstance(grid, ActivationQuantizer)
         last = index == len(network.convs) - 1
         edge = _conv_relu(writer, f"conv{index}", edge, conv, grid, "features" if last else None)
     writer.output(edge, [1, "channels", "rows", "columns"])
@@ -101,8 +109,10 @@ def checked_vsr(network: QuantVsrNet, frames: Frames) -> bytes:
     model = export_vsr(network)
     found = agreement(network, model, frames)
     if not found.ok:
-        raise ExportError(f"export differs by {found.max_lsb} LSB on {found.share:.3%} of values; limit {MAX_LSB} LSB "
-                          f"on {MAX_SHARE:.1%}; check that scales are finite and no channel is dead")
+        raise ExportError(
+            f"export differs by {found.max_lsb} LSB on {found.share:.3%} of values; limit {MAX_LSB} LSB "
+            f"on {MAX_SHARE:.1%}; check that scales are finite and no channel is dead"
+        )
     return model
 
 
@@ -115,8 +125,13 @@ def conv_codes(conv: QuantConv2d, source: Encoding) -> ConvCodes:
     """Integer weights and bias for an input on grid `source`."""
     scale = torch.tensor(float(source.scale))
     with torch.no_grad():
-        return ConvCodes(conv.weight_codes(scale).numpy(), conv.weight_scale(scale).numpy(),
-                         conv.bias_codes(scale).numpy(), conv.stride, conv.padding)
+        return ConvCodes(
+            conv.weight_codes(scale).numpy(),
+            conv.weight_scale(scale).numpy(),
+            conv.bias_codes(scale).numpy(),
+            conv.stride,
+            conv.padding,
+        )
 
 
 def _conv_relu(

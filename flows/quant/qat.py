@@ -50,8 +50,14 @@ class Candidate:
 
 
 def qat(
-    net: VsrNet, normal: PairSet, hard: PairSet | None, budget: Budget | None, *,
-    settings: TrainSettings = QAT_SETTINGS, progress: Progress | None = None, checkpoint: Path | None = None,
+    net: VsrNet,
+    normal: PairSet,
+    hard: PairSet | None,
+    budget: Budget | None,
+    *,
+    settings: TrainSettings = QAT_SETTINGS,
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
 ) -> Quantised:
     """INT8 version of `net`, which is left as it is. Without a budget: post-training quantisation only.
 
@@ -71,25 +77,47 @@ def qat(
 
 
 def make_candidate(
-    start: VsrNet, normal: PairSet, hard: PairSet, *, tune: Budget, quantise: Budget, judge: dict[str, PairSet],
-    settings: TrainSettings | None = None, progress: Progress | None = None,
+    start: VsrNet,
+    normal: PairSet,
+    hard: PairSet,
+    *,
+    tune: Budget,
+    quantise: Budget,
+    judge: dict[str, PairSet],
+    settings: TrainSettings | None = None,
+    progress: Progress | None = None,
 ) -> Candidate:
     """Fine-tune, quantise with training, and measure both on the held-out sets in `judge` (condition -> pairs)."""
     net = finetune(start, normal, hard, tune, settings=settings, progress=progress)
     quantised = qat(net, normal, hard, quantise, progress=progress)
     return Candidate(
-        net, quantised,
+        net,
+        quantised,
         {name: evaluate(net, pairs) for name, pairs in judge.items()},
         {name: evaluate(quantised.model, pairs) for name, pairs in judge.items()},
     )
 
 
 def _train(
-    network: QuantVsrNet, teacher: VsrNet, normal: PairSet, hard: PairSet | None, budget: Budget,
-    settings: TrainSettings, progress: Progress | None, checkpoint: Path | None,
+    network: QuantVsrNet,
+    teacher: VsrNet,
+    normal: PairSet,
+    hard: PairSet | None,
+    budget: Budget,
+    settings: TrainSettings,
+    progress: Progress | None,
+    checkpoint: Path | None,
 ) -> None:
-    loop = Loop(parameters_of(network), budget, rate=settings.rate, decay=0.99, groups={"log_scale": _SCALE_FACTOR},
-                checkpoint=checkpoint, progress=progress, random=np.random.default_rng(settings.seed + 1))
+    loop = Loop(
+        parameters_of(network),
+        budget,
+        rate=settings.rate,
+        decay=0.99,
+        groups={"log_scale": _SCALE_FACTOR},
+        checkpoint=checkpoint,
+        progress=progress,
+        random=np.random.default_rng(settings.seed + 1),
+    )
     teacher.eval()
 
     def loss_of(step: int, share: float) -> Tensor:

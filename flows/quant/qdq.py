@@ -75,11 +75,18 @@ class QdqWriter:
         weight = self.node("DequantizeLinear", [stored, weight_scale, zeros], f"{name}_weight", axis=0)
         bias_scale = (np.float32(source.encoding.scale) * codes.scale.astype(np.float32)).astype(np.float32)
         stored_bias = self.constant(f"{name}_bias_q", codes.bias.astype(np.int32))
-        bias = self.node("DequantizeLinear", [stored_bias, self.constant(f"{name}_bias_scale", bias_scale)],
-                         f"{name}_bias", axis=0)
+        bias = self.node(
+            "DequantizeLinear", [stored_bias, self.constant(f"{name}_bias_scale", bias_scale)], f"{name}_bias", axis=0
+        )
         kernel = codes.weight.shape[-1]
-        return self.node("Conv", [source.name, weight, bias], f"{name}_conv", kernel_shape=[kernel, kernel],
-                         strides=[codes.stride] * 2, pads=[codes.padding] * 4)
+        return self.node(
+            "Conv",
+            [source.name, weight, bias],
+            f"{name}_conv",
+            kernel_shape=[kernel, kernel],
+            strides=[codes.stride] * 2,
+            pads=[codes.padding] * 4,
+        )
 
     def output(self, edge: Edge, shape: list[int | str]) -> None:
         """Declare a graph output."""
@@ -89,8 +96,9 @@ class QdqWriter:
         """Model bytes; raises onnx.checker.ValidationError when the graph is malformed."""
         inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, input_shape)]
         graph = helper.make_graph(self._nodes, self._name, inputs, self._outputs, self._constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="edgeloop",
-                                  ir_version=_IR_VERSION)
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="edgeloop", ir_version=_IR_VERSION
+        )
         helper.set_model_props(model, dict(sorted(metadata.items())))
         onnx.checker.check_model(model)
         return bytes(model.SerializeToString(deterministic=True))

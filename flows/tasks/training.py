@@ -70,10 +70,13 @@ class Loop:
         self.step = 0
         self._cpu = 0.0
         self._wall = 0.0
-        self._optimiser = torch.optim.Adam([
-            {"params": [value], "lr": self.rate, "factor": self._factor(name)}
-            for name, value in self.parameters.items()
-        ], betas=(0.9, 0.99))
+        self._optimiser = torch.optim.Adam(
+            [
+                {"params": [value], "lr": self.rate, "factor": self._factor(name)}
+                for name, value in self.parameters.items()
+            ],
+            betas=(0.9, 0.99),
+        )
 
     def run(self, loss_of: Callable[[int, float], Tensor]) -> float:
         """Train until the budget is spent; returns the smoothed loss. Average weights are in `average`."""
@@ -123,8 +126,9 @@ class Loop:
     def _update_average(self) -> None:
         decay = min(self.decay, (1.0 + self.step) / (10.0 + self.step))
         with torch.no_grad():
-            torch._foreach_lerp_(list(self.average.values()), [p.detach() for p in self.parameters.values()],
-                                 1.0 - decay)
+            torch._foreach_lerp_(
+                list(self.average.values()), [p.detach() for p in self.parameters.values()], 1.0 - decay
+            )
 
     def _report(self, share: float, loss: float) -> None:
         if self.progress is not None:
@@ -135,8 +139,12 @@ class Loop:
     def _save(self, path: Path) -> None:
         state: dict[str, Any] = {  # torch.save takes any tree of tensors and plain values
             "parameters": {name: value.detach() for name, value in self.parameters.items()},
-            "average": self.average, "optimiser": self._optimiser.state_dict(), "step": self.step,
-            "cpu": self._cpu, "wall": self._wall, "random": self.random.bit_generator.state,
+            "average": self.average,
+            "optimiser": self._optimiser.state_dict(),
+            "step": self.step,
+            "cpu": self._cpu,
+            "wall": self._wall,
+            "random": self.random.bit_generator.state,
         }
         temporary = path.with_suffix(".part")
         with temporary.open("wb") as file:

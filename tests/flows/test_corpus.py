@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_default_split_keeps_the_person_and_late_scenes_out_of_training(corpus: 
 def test_scenes_of_one_file_never_overlap(corpus: Corpus) -> None:
     bikes = sorted((c.start, c.stop) for c in corpus.clips if c.video == "bikes")
     assert bikes[0][0] == 0
-    assert all(a[1] == b[0] for a, b in zip(bikes, bikes[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in pairwise(bikes))
 
 
 def test_manifest_names_hash_and_licence_but_no_machine_path(corpus: Corpus) -> None:

@@ -36,7 +36,7 @@ def test_output_sizes_are_those_of_five_halvings() -> None:
     features, embedding = QualityNet()(torch.rand(2, 3, 72, 88))
     assert features.shape == (2, 16, 3, 3)
     assert embedding.shape == (2, 256, 3, 3)
-    assert 0.0 <= float(features.min().detach())
+    assert float(features.min().detach()) >= 0.0
     assert float(features.max().detach()) <= 1.0
 
 
@@ -62,8 +62,11 @@ def test_material_shares_a_condition_inside_a_group_and_varies_content() -> None
     clips = [default_corpus().clip("bikes/1")]
     first, second = (make_groups(clips, nearest, 2, 3, np.random.default_rng(4)) for _ in range(2))
     assert [s.group for g in first for s in g.snippets] == [0, 0, 0, 1, 1, 1]
-    assert all(np.array_equal(a.frames, b.frames)
-               for g, h in zip(first, second, strict=True) for a, b in zip(g.snippets, h.snippets, strict=True))
+    assert all(
+        np.array_equal(a.frames, b.frames)
+        for g, h in zip(first, second, strict=True)
+        for a, b in zip(g.snippets, h.snippets, strict=True)
+    )
     assert not np.array_equal(first[0].snippets[0].frames[0][:40, :40], first[0].snippets[1].frames[0][:40, :40])
 
 

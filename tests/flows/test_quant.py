@@ -55,7 +55,7 @@ def test_fake_quantised_values_lie_on_the_grid() -> None:
     grid = ActivationQuantizer(0.1, 20)
     codes = grid(torch.randn(100)) / grid.scale + 20
     assert torch.allclose(codes, codes.round(), atol=1e-4)
-    assert 0 <= codes.min()
+    assert codes.min() >= 0
     assert codes.max() <= 255
 
 

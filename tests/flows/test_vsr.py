@@ -36,7 +36,8 @@ def pairs() -> PairSet:
 
 def _onnx(op: str, shape: list[int], out: list[int], **attributes: int | str) -> ort.InferenceSession:
     graph = helper.make_graph(
-        [helper.make_node(op, ["x"], ["y"], **attributes)], "one",
+        [helper.make_node(op, ["x"], ["y"], **attributes)],
+        "one",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, out)],
     )
@@ -172,8 +173,14 @@ def test_checkpoint_of_another_network_is_refused(pairs: PairSet, tmp_path: Path
     loop = Loop({"w": torch.nn.Parameter(torch.ones(1))}, Budget(steps=4), checkpoint=tmp_path / "run.pt")
     loop.run(lambda _step, _share: next(iter(loop.parameters.values())).sum())
     with pytest.raises(TrainingError, match="another network"):
-        finetune(VsrNet(Architecture(4, (Stage(1, 4),))), pairs, pairs, Budget(steps=2), settings=SMALL,
-                 checkpoint=tmp_path / "run.pt")
+        finetune(
+            VsrNet(Architecture(4, (Stage(1, 4),))),
+            pairs,
+            pairs,
+            Budget(steps=2),
+            settings=SMALL,
+            checkpoint=tmp_path / "run.pt",
+        )
 
 
 def test_budget_in_seconds_ends_the_run(pairs: PairSet) -> None:

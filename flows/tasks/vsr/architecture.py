@@ -110,8 +110,9 @@ class Space:
         return (
             architecture.trunk in self.trunks
             and len(architecture.stages) == self.stages
-            and all(s.depth in self.depths and s.mid in self.mids and s.kernel in self.kernels
-                    for s in architecture.stages)
+            and all(
+                s.depth in self.depths and s.mid in self.mids and s.kernel in self.kernels for s in architecture.stages
+            )
         )
 
     def sample(self, random: np.random.Generator) -> Architecture:

@@ -50,10 +50,13 @@ def _copy_block(source: ResidualBlock, target: ResidualBlock) -> None:
     kept = torch.argsort(strength, descending=True)[:count].sort().values
     _place(source.expand.weight[kept], target.expand.weight[:count])
     _place(source.project.weight[:, kept], target.project.weight[:, :count])
-    assert source.expand.bias is not None and target.expand.bias is not None
-    assert source.project.bias is not None and target.project.bias is not None
-    target.expand.bias[:count] = source.expand.bias[kept]
-    target.project.bias.copy_(source.project.bias)
+    _bias(target.expand)[:count] = _bias(source.expand)[kept]
+    _bias(target.project).copy_(_bias(source.project))
+
+
+def _bias(conv: nn.Conv2d) -> torch.Tensor:
+    assert conv.bias is not None
+    return conv.bias
 
 
 def _place(source: torch.Tensor, target: torch.Tensor) -> None:

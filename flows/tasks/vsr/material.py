@@ -31,7 +31,8 @@ def hard_pairs(corpus: Corpus, conditions: Sequence[Degradation] = HARD_VARIETY)
 
 def judge_sets(corpus: Corpus, frames: int = 120) -> dict[str, PairSet]:
     """Held-out scenes: one set per condition and video, named like `carphone_pristine normal`."""
-    conditions = {"normal": (NORMAL,), **{f"hard{i}": (d.with_seed(JUDGE_SEED + i),) for i, d in enumerate(HARD_VARIETY)}}
+    hard = {f"hard{i}": (d.with_seed(JUDGE_SEED + i),) for i, d in enumerate(HARD_VARIETY)}
+    conditions = {"normal": (NORMAL,), **hard}
     videos: dict[str, list[Clip]] = {}
     for clip in corpus.of(Split.HELD_OUT):
         if clip.frames >= 16:

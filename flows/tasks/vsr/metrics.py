@@ -52,8 +52,13 @@ def evaluate(model: nn.Module | bytes | Upscaler, pairs: PairSet) -> Metrics:
         flicker.append(flicker_of(output, pair.high))
         rows.append((f"{pair.clip} {pair.degradation.to_json()}", float(y.mean()), float(rgb.mean())))
     frames = sum(len(pair.low) for pair in pairs.pairs)
-    return Metrics(float(np.concatenate(luma).mean()), float(np.concatenate(colour).mean()),
-                   float(np.mean(flicker)), frames, tuple(rows))
+    return Metrics(
+        float(np.concatenate(luma).mean()),
+        float(np.concatenate(colour).mean()),
+        float(np.mean(flicker)),
+        frames,
+        tuple(rows),
+    )
 
 
 def as_upscaler(model: nn.Module | bytes | Upscaler) -> Upscaler:

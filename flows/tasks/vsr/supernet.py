@@ -79,8 +79,7 @@ def save_supernet(supernet: Supernet, path: Path) -> str:
     """Write weights as float16 npz (deterministic bytes); returns the SHA-256 of the file."""
     arrays = {name: value.detach().to(torch.float16).numpy() for name, value in supernet.state_dict().items()}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, space=np.frombuffer(_space_text(supernet.space).encode(), np.uint8),
-                        **arrays)  # type: ignore[arg-type]  # numpy types the keywords as allow_pickle
+    np.savez_compressed(buffer, space=np.frombuffer(_space_text(supernet.space).encode(), np.uint8), **arrays)  # type: ignore[arg-type]  # numpy types the keywords as allow_pickle
     temporary = path.with_suffix(".part")
     temporary.write_bytes(buffer.getvalue())
     temporary.replace(path)
@@ -120,5 +119,6 @@ def _slice(weight: Tensor, out_channels: int, in_channels: int, kernel: int) -> 
 def _copy(source: nn.Conv2d, target: nn.Conv2d) -> None:
     out_channels, in_channels, kernel, _ = target.weight.shape
     target.weight.copy_(_slice(source.weight, out_channels, in_channels, kernel))
-    assert source.bias is not None and target.bias is not None
+    assert source.bias is not None
+    assert target.bias is not None
     target.bias.copy_(source.bias[:out_channels])

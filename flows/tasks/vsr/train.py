@@ -36,8 +36,13 @@ class TrainSettings:
 
 
 def train_net(
-    architecture: Architecture, normal: PairSet, budget: Budget, *, settings: TrainSettings | None = None,
-    progress: Progress | None = None, checkpoint: Path | None = None,
+    architecture: Architecture,
+    normal: PairSet,
+    budget: Budget,
+    *,
+    settings: TrainSettings | None = None,
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
 ) -> VsrNet:
     """Train a network from scratch on normal pairs."""
     settings = settings or TrainSettings()
@@ -48,8 +53,14 @@ def train_net(
 
 
 def finetune(
-    net: VsrNet, normal: PairSet, hard: PairSet, budget: Budget, *, settings: TrainSettings | None = None,
-    progress: Progress | None = None, checkpoint: Path | None = None,
+    net: VsrNet,
+    normal: PairSet,
+    hard: PairSet,
+    budget: Budget,
+    *,
+    settings: TrainSettings | None = None,
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
 ) -> VsrNet:
     """Continue training `net` (in place) on a mix of both conditions; returns it with averaged weights."""
     _fit(net, normal, hard, budget, settings or TrainSettings(rate=1.5e-3), progress, checkpoint)
@@ -57,16 +68,22 @@ def finetune(
 
 
 def train_supernet(
-    normal: PairSet, budget: Budget, *, space: Space = DEFAULT_SPACE, parent: VsrNet | None = None,
-    settings: TrainSettings | None = None, progress: Progress | None = None, checkpoint: Path | None = None,
+    normal: PairSet,
+    budget: Budget,
+    *,
+    space: Space = DEFAULT_SPACE,
+    parent: VsrNet | None = None,
+    settings: TrainSettings | None = None,
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
 ) -> Supernet:
     """Largest net alone first, then the sandwich rule with in-place distillation.
 
     Smaller nets learn halfway between truth and teacher. A log loss towards the teacher alone must be avoided: it is
     unbounded where they agree, so shared weights drift to nets that agree with each other and with nothing else.
 
-    With a `parent` the supernet begins as its widened copy (no warm-up, no sorting: the parent's channels lead), and the
-    parent's own slice is trained in every step, so that it stays a good member.
+    With a `parent` the supernet begins as its widened copy (no warm-up, no sorting: the parent's channels lead), and
+    the parent's own slice is trained in every step, so that it stays a good member.
     """
     settings = settings or TrainSettings()
     torch.manual_seed(settings.seed)
@@ -119,8 +136,13 @@ def to_batch(low: np.ndarray, high: np.ndarray) -> tuple[Tensor, Tensor]:
 
 
 def _fit(
-    net: nn.Module, normal: PairSet, hard: PairSet | None, budget: Budget, settings: TrainSettings,
-    progress: Progress | None, checkpoint: Path | None,
+    net: nn.Module,
+    normal: PairSet,
+    hard: PairSet | None,
+    budget: Budget,
+    settings: TrainSettings,
+    progress: Progress | None,
+    checkpoint: Path | None,
 ) -> None:
     loop = _loop(net, budget, settings, progress, checkpoint)
 
@@ -140,8 +162,14 @@ def _loop(
     net: nn.Module, budget: Budget, settings: TrainSettings, progress: Progress | None, checkpoint: Path | None
 ) -> Loop:
     net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # stub lacks the keyword-only form
-    return Loop(parameters_of(net), budget, rate=settings.rate, checkpoint=checkpoint, progress=progress,
-                random=np.random.default_rng(settings.seed))
+    return Loop(
+        parameters_of(net),
+        budget,
+        rate=settings.rate,
+        checkpoint=checkpoint,
+        progress=progress,
+        random=np.random.default_rng(settings.seed),
+    )
 
 
 def mixed_batch(
