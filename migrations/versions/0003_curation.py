@@ -132,9 +132,7 @@ def _clusters() -> None:
         sa.Column("cohorts", JSONB(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_clusters"),
         sa.UniqueConstraint("run_id", "label", name="uq_clusters_run_id_label"),
-        sa.ForeignKeyConstraint(
-            ["run_id"], [f"{SCHEMA}.runs.id"], name="fk_clusters_run_id_runs", ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["run_id"], [f"{SCHEMA}.runs.id"], name="fk_clusters_run_id_runs", ondelete="CASCADE"),
         schema=SCHEMA,
     )
 

@@ -8,33 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from contracts.clock import SECONDS_PER_DAY, day_of
 from contracts.wire.drift import AlarmAction, DriftState
+from services.drift.baselines import INSIDE, Baselines, baselines_of, extend_references
 from services.drift.domain.accumulator import CohortDayStatistics
 from services.drift.domain.alarm import alarm_id, alarmed_cohorts
-from services.drift.domain.reference import Reference, Spread, pooled_spread
 from services.drift.domain.verdict import Verdict, judge, measure
 from services.drift.limits import LIMITS, DriftSettings
-from services.drift.models import Alarm, CohortDayRow, Evaluation, ReferenceRow
+from services.drift.models import Alarm, CohortDayRow, Evaluation
 from services.kit.outbox import enqueue
 
 TOPIC = "drift.alarm"
-INSIDE = "this day belongs to the cohort's reference"
-
-
-@dataclass(frozen=True)
-class Baselines:
-    """References of every cohort of one embedding, the days they cover, and the pooled spread."""
-
-    references: Mapping[str, Reference]
-    days: Mapping[str, frozenset[int]]
-    spread: Spread | None
 
 
 def last_complete_day(now: float, settings: DriftSettings) -> int:
@@ -64,8 +53,8 @@ def pending_days(session: Session, now: float, settings: DriftSettings) -> list[
 def evaluate_day(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> str | None:
     """Judge every cohort of one day; returns the id of the alarm that this raised, if any."""
     rows = _cohort_days(session, embedding_id, day)
-    _extend_references(session, embedding_id, day, now, settings)
-    baselines = _baselines(session, embedding_id)
+    extend_references(session, embedding_id, day, now, settings)
+    baselines = baselines_of(session, embedding_id)
     statistics = {row.cohort: CohortDayStatistics.from_bytes(row.statistics) for row in rows}
     verdicts = _verdicts(statistics, baselines, day, settings)
     for row in rows:
@@ -94,63 +83,6 @@ def _verdicts(
         for cohort, one in statistics.items()
     }
     return judge(measured, settings)
-
-
-def _extend_references(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> None:
-    """Freeze the reference of every cohort that has none and has collected enough days before `day`.
-
-    The judged day itself is left out: devices report over the whole next day, and a window frozen too early would
-    stay thin for ever. Later a completed rollout will add a higher version here; the highest version counts.
-    """
-    known = select(ReferenceRow.cohort).where(ReferenceRow.embedding_id == embedding_id)
-    candidates = session.scalars(
-        select(CohortDayRow)
-        .where(
-            CohortDayRow.embedding_id == embedding_id,
-            CohortDayRow.day < day,
-            CohortDayRow.devices >= settings.reference_min_devices,
-            CohortDayRow.cohort.not_in(known),
-        )
-        .order_by(CohortDayRow.cohort, CohortDayRow.day)
-    ).all()
-    by_cohort: dict[str, list[CohortDayRow]] = defaultdict(list)
-    for row in candidates:
-        by_cohort[row.cohort].append(row)
-    for cohort, days in by_cohort.items():
-        if len(days) >= settings.reference_days:
-            _freeze(session, embedding_id, cohort, days[: settings.reference_days], now)
-
-
-def _freeze(session: Session, embedding_id: str, cohort: str, days: Sequence[CohortDayRow], now: float) -> None:
-    reference = Reference.of_days([CohortDayStatistics.from_bytes(row.statistics).votes for row in days])
-    row_days = [row.day for row in days]
-    row = insert(ReferenceRow).values(
-        embedding_id=embedding_id,
-        cohort=cohort,
-        version=1,
-        days=row_days,
-        devices=reference.votes.count,
-        cause="first days of the cohort",
-        statistics=reference.to_bytes(),
-        created=now,
-    )
-    session.execute(row.on_conflict_do_nothing())
-    window = (
-        Evaluation.embedding_id == embedding_id,
-        Evaluation.cohort == cohort,
-        Evaluation.day.in_(row_days),
-    )
-    session.execute(update(Evaluation).where(*window).values(state=DriftState.REFERENCE.value, reason=INSIDE))
-
-
-def _baselines(session: Session, embedding_id: str) -> Baselines:
-    statement = select(ReferenceRow).where(ReferenceRow.embedding_id == embedding_id)
-    newest = {row.cohort: row for row in session.scalars(statement.order_by(ReferenceRow.version))}
-    rows = list(newest.values())
-    references = {row.cohort: Reference.from_bytes(row.statistics) for row in rows}
-    freedom = sum(reference.freedom for reference in references.values())
-    spread = pooled_spread(list(references.values())) if freedom else None
-    return Baselines(references, {row.cohort: frozenset(row.days) for row in rows}, spread)
 
 
 def _store(session: Session, row: CohortDayRow, verdict: Verdict, score: float, now: float) -> None:
