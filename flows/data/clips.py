@@ -30,13 +30,18 @@ def decode(path: Path, start: int = 0, stop: int | None = None, stride: int = 1,
                 if index >= end:
                     break
                 if index >= start and (index - start) % stride == 0:
-                    picked.append(shrink(frame.to_ndarray(format="rgb24"), scale))
+                    picked.append(shrink(to_rgb(frame), scale))
     except (av.FFmpegError, OSError) as error:
         if not picked:
             raise VideoError(f"{path.name}: cannot be decoded ({error}); remove or replace the file") from error
     if not picked:
         raise VideoError(f"{path.name}: no frame between {start} and {end}; check the clip's range")
     return np.stack([_align(frame) for frame in picked])
+
+
+def to_rgb(frame: av.VideoFrame) -> Frames:
+    """A decoded picture as RGB bytes [h, w, 3]."""
+    return np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
 
 
 def shrink(image: Frames, factor: int) -> Frames:

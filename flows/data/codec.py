@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 from av.video.codeccontext import VideoCodecContext
 
-from flows.data.clips import Frames
+from flows.data.clips import Frames, to_rgb
 from flows.data.errors import VideoError
 
 _KEY_INTERVAL = 25
+
+Packet = av.Packet[Any]  # Any: the stream kind, which a bare codec context does not have
 
 
 def transcode(
@@ -38,7 +41,7 @@ def transcode(
 
 def encode(
     frames: Frames, *, crf: float | None = 20.0, bitrate_kbps: float | None = None, fps: float = 25.0
-) -> list[av.Packet]:
+) -> list[Packet]:
     """x264 packets in coding order: low delay (no B pictures), a key frame each second, single thread."""
     _, height, width, _ = frames.shape
     if height % 2 or width % 2:
@@ -50,7 +53,7 @@ def encode(
     context.framerate, context.time_base = rate, 1 / rate
     context.thread_count = 1
     context.options = _options(crf, bitrate_kbps)
-    packets: list[av.Packet] = []
+    packets: list[Packet] = []
     for index, image in enumerate(frames):
         picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
         picture.pts, picture.time_base = index, context.time_base
@@ -85,7 +88,7 @@ def _options(crf: float | None, bitrate_kbps: float | None) -> dict[str, str]:
 
 
 def _decode_with_losses(
-    packets: list[av.Packet], lost: np.ndarray[tuple[int], np.dtype[np.bool_]], count: int, size: tuple[int, ...]
+    packets: list[Packet], lost: np.ndarray[tuple[int], np.dtype[np.bool_]], count: int, size: tuple[int, ...]
 ) -> Frames:
     decoder = av.CodecContext.create("h264", "r")
     assert isinstance(decoder, VideoCodecContext)
@@ -96,10 +99,10 @@ def _decode_with_losses(
             continue
         for picture in _decode_one(decoder, packet):
             if picture.pts is not None:
-                shown[int(picture.pts)] = picture.to_ndarray(format="rgb24")
+                shown[int(picture.pts)] = to_rgb(picture)
     for picture in _decode_one(decoder, None):
         if picture.pts is not None:
-            shown[int(picture.pts)] = picture.to_ndarray(format="rgb24")
+            shown[int(picture.pts)] = to_rgb(picture)
     if not shown:
         raise VideoError("nothing decodable is left of the stream; lower the loss")
     last = shown[min(shown)]
@@ -110,7 +113,7 @@ def _decode_with_losses(
     return output
 
 
-def _decode_one(decoder: VideoCodecContext, packet: av.Packet | None) -> list[av.VideoFrame]:
+def _decode_one(decoder: VideoCodecContext, packet: Packet | None) -> list[av.VideoFrame]:
     try:
         return list(decoder.decode(packet))
     except av.FFmpegError:

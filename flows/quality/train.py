@@ -50,9 +50,9 @@ class QualityTrainee(nn.Module):
         """Frames [n, k, 3, h, w] of n snippets -> segment vectors [n, 32] and pooled embeddings [n, 256]."""
         n, k = frames.shape[:2]
         features, embedding = self.net(frames.flatten(0, 1))
-        codes = soft_codes(features).unflatten(0, (n, k)).transpose(1, 2).flatten(2)
+        codes = soft_codes(features).reshape(n, k, *features.shape[1:]).transpose(1, 2).flatten(2)
         vector = torch.cat([codes.mean(2), (codes.var(2, unbiased=False) + 1e-5).sqrt()], 1)
-        return vector, embedding.unflatten(0, (n, k)).mean(dim=(1, 3, 4))
+        return vector, embedding.reshape(n, k, *embedding.shape[1:]).mean(dim=(1, 3, 4))
 
 
 class _Reverse(torch.autograd.Function):
@@ -64,6 +64,11 @@ class _Reverse(torch.autograd.Function):
     @staticmethod
     def backward(ctx: object, *gradients: Tensor) -> tuple[Tensor, None]:
         return -ctx.strength * gradients[0], None  # type: ignore[attr-defined]  # see forward
+
+
+def reverse_gradient(x: Tensor, strength: float) -> Tensor:
+    """x itself; its gradient comes back times -strength."""
+    return torch.as_tensor(_Reverse.apply(x, strength))  # type: ignore[no-untyped-call]  # torch leaves apply untyped
 
 
 def soft_codes(features: Tensor) -> Tensor:
@@ -125,11 +130,11 @@ def observe_snippets(trainee: QualityTrainee, snippets: list[Snippet]) -> tuple[
 
 def spread_ratio(vectors: Tensor, groups: Tensor) -> Tensor:
     """Spread of vectors inside groups over the spread of group means; small is good."""
-    means = torch.stack([vectors[groups == group].mean(0) for group in groups.unique()])
+    means = torch.stack([vectors[groups == group].mean(0) for group in torch.unique(groups)])
     inside = torch.stack(
         [
             (vectors[groups == group] - mean).square().sum(1).mean()
-            for group, mean in zip(groups.unique(), means, strict=True)
+            for group, mean in zip(torch.unique(groups), means, strict=True)
         ]
     ).mean()
     between = (means - means.mean(0)).square().sum(1).mean()
@@ -153,6 +158,6 @@ def _loss(
     naming = naming + F.smooth_l1_loss(trainee.name_embedding(embeddings), wanted)
     score = F.smooth_l1_loss(trainee.score(embeddings)[:, 0], measured)
     ratio = torch.log(spread_ratio(vectors, group)) + 0.5 * torch.log(spread_ratio(embeddings, group))
-    reversed_vectors = _Reverse.apply(vectors, min(1.0, 2.0 * share))
+    reversed_vectors = reverse_gradient(vectors, min(1.0, 2.0 * share))
     guess = F.cross_entropy(trainee.guess_clip(reversed_vectors), clip)
     return naming + settings.score * score + settings.spread * ratio + settings.adversary * guess

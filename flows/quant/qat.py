@@ -21,7 +21,7 @@ from flows.quant.networks import QuantVsrNet
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.metrics import Metrics, evaluate
 from flows.tasks.vsr.net import VsrNet
-from flows.tasks.vsr.train import TrainSettings, finetune, mixed_batch, psnr_loss
+from flows.tasks.vsr.train import TrainSettings, easy_count, finetune, mixed_batch, psnr_loss
 
 QAT_SETTINGS = TrainSettings(batch=12, patch=32, rate=2e-4)
 _SCALE_FACTOR = 0.1
@@ -124,7 +124,8 @@ def _train(
         low, high = mixed_batch(normal, hard, settings, loop.random)
         with torch.no_grad():
             soft = teacher(low)
-        return psnr_loss(network(low), (1.0 - _TEACHER_SHARE) * high + _TEACHER_SHARE * soft)
+        target = (1.0 - _TEACHER_SHARE) * high + _TEACHER_SHARE * soft
+        return psnr_loss(network(low), target, None if hard is None else easy_count(settings))
 
     with one_thread():
         loop.run(loss_of)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -48,8 +49,8 @@ class QdqWriter:
         self._constants: list[onnx.TensorProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
 
-    def node(self, op: str, inputs: list[str], output: str, **attributes: int | str | list[int]) -> str:
-        """Append one node; returns the name of its output."""
+    def node(self, op: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        """Append one node; returns the name of its output. Any: ONNX attributes are of many types."""
         self._nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
         return output
 
@@ -61,8 +62,8 @@ class QdqWriter:
     def quantize(self, tensor: str, encoding: Encoding, output: str | None = None) -> Edge:
         """Quantize-dequantize a float tensor; the result is named `output` or `<tensor>_dq`."""
         result = output or f"{tensor}_dq"
-        scale = self.constant(f"{result}_scale", np.float32(encoding.scale).reshape(()))
-        zero = self.constant(f"{result}_zero", np.uint8(encoding.zero_point).reshape(()))
+        scale = self.constant(f"{result}_scale", np.array(encoding.scale, np.float32))
+        zero = self.constant(f"{result}_zero", np.array(encoding.zero_point, np.uint8))
         code = self.node("QuantizeLinear", [tensor, scale, zero], f"{result}_q")
         self.node("DequantizeLinear", [code, scale, zero], result)
         return Edge(result, encoding)

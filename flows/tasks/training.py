@@ -90,7 +90,7 @@ class Loop:
             if not math.isfinite(value):
                 raise TrainingError(f"loss is {value} at step {self.step}; lower the rate or check the data")
             self._optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.clip)
             self._optimiser.step()
             self._update_average()

@@ -15,7 +15,7 @@ from flows.quality.net import QualityNet
 from flows.quality.observer import build_observer, choose_tau, fit_score, whitening
 from flows.quality.runner import QualityRunner
 from flows.quality.snippets import labels_of, make_groups, quality_loss, sample_degradation, vary_content
-from flows.quality.train import QualityTrainee, observe_snippets, soft_codes, spread_ratio
+from flows.quality.train import QualityTrainee, observe_snippets, reverse_gradient, soft_codes, spread_ratio
 from flows.tasks.training import Budget
 from flows.tasks.vsr.metrics import Upscaler
 
@@ -107,10 +107,8 @@ def test_spread_ratio_is_small_when_groups_are_tight() -> None:
 
 
 def test_adversary_gradient_is_reversed() -> None:
-    from flows.quality.train import _Reverse
-
     x = torch.ones(3, requires_grad=True)
-    _Reverse.apply(x, 0.5).sum().backward()
+    reverse_gradient(x, 0.5).sum().backward()
     assert x.grad is not None
     assert torch.equal(x.grad, torch.full((3,), -0.5))
 

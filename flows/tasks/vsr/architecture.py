@@ -59,13 +59,15 @@ class Architecture:
     def macs(self, height: int, width: int) -> int:
         """Multiply-accumulates for one low-resolution frame of height x width."""
         pixels = (height // S2D_BLOCK) * (width // S2D_BLOCK)
-        ends = 9 * self.trunk * (HEAD_CHANNELS + TAIL_CHANNELS)
-        return pixels * (ends + sum(2 * b.kernel**2 * self.trunk * b.mid for b in self.blocks))
+        per_pixel = 9 * self.trunk * (HEAD_CHANNELS + TAIL_CHANNELS)
+        for block in self.blocks:
+            per_pixel += 2 * block.kernel * block.kernel * self.trunk * block.mid
+        return pixels * per_pixel
 
     def parameters(self) -> int:
         """Weights and biases."""
         ends = 9 * self.trunk * (HEAD_CHANNELS + TAIL_CHANNELS) + self.trunk + TAIL_CHANNELS
-        return ends + sum(2 * b.kernel**2 * self.trunk * b.mid + b.mid + self.trunk for b in self.blocks)
+        return ends + sum(2 * b.kernel * b.kernel * self.trunk * b.mid + b.mid + self.trunk for b in self.blocks)
 
     def to_json(self) -> str:
         """{"trunk": 16, "stages": [[depth, mid, kernel], ...]}."""
@@ -103,7 +105,8 @@ class Space:
     @property
     def size(self) -> int:
         """Number of gene strings (some differ only in stages without blocks)."""
-        return len(self.trunks) * (len(self.depths) * len(self.mids) * len(self.kernels)) ** self.stages
+        choices = len(self.depths) * len(self.mids) * len(self.kernels)
+        return int(len(self.trunks) * choices**self.stages)
 
     def contains(self, architecture: Architecture) -> bool:
         """Whether the supernet can yield this network."""

@@ -21,7 +21,8 @@ def space_to_depth(x: Tensor, block: int = S2D_BLOCK) -> Tensor:
 
 def anchor(x: Tensor) -> Tensor:
     """Nearest-neighbour x2, the part of the output that the network need not learn."""
-    return F.interpolate(x, scale_factor=float(SCALE), mode="nearest")
+    nearest: Tensor = F.interpolate(x, scale_factor=float(SCALE), mode="nearest")
+    return nearest
 
 
 class ResidualBlock(nn.Module):

@@ -79,7 +79,7 @@ def save_supernet(supernet: Supernet, path: Path) -> str:
     """Write weights as float16 npz (deterministic bytes); returns the SHA-256 of the file."""
     arrays = {name: value.detach().to(torch.float16).numpy() for name, value in supernet.state_dict().items()}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, space=np.frombuffer(_space_text(supernet.space).encode(), np.uint8), **arrays)  # type: ignore[arg-type]  # numpy types the keywords as allow_pickle
+    np.savez_compressed(buffer, space=np.frombuffer(_space_text(supernet.space).encode(), np.uint8), **arrays)
     temporary = path.with_suffix(".part")
     temporary.write_bytes(buffer.getvalue())
     temporary.replace(path)

@@ -16,7 +16,7 @@ def save_net(net: VsrNet) -> bytes:
     arrays = {name: value.detach().to(torch.float16).contiguous().numpy() for name, value in net.state_dict().items()}
     buffer = io.BytesIO()
     architecture = np.frombuffer(net.architecture.to_json().encode(), np.uint8)
-    np.savez_compressed(buffer, architecture=architecture, **arrays)  # type: ignore[arg-type]  # see supernet.py
+    np.savez_compressed(buffer, architecture=architecture, **arrays)
     return buffer.getvalue()
 
 
