@@ -16,7 +16,7 @@ class UploadLimits:
     evaluation_bytes: int = 192 << 20
     evaluation_frames: int = 600
     evaluation_side: int = 1_440
-    evaluation_sets: int = 200
+    evaluation_sets: int = 5_000
     idempotency_key: int = 128
 
 

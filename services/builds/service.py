@@ -180,7 +180,7 @@ def _resolved(session: Session, request: BuildRequest) -> BuildRequest:
             raise _bad("/meta/parent_build", f"{request.parent_build!r} is not a build that passed the gate")
     rows = session.scalars(select(EvaluationSetRow).order_by(EvaluationSetRow.created, EvaluationSetRow.id)).all()
     _require(request.evaluation_sets, {row.id for row in rows}, "/meta/evaluation_sets", "unknown evaluation set")
-    newest = {(row.name, row.height, row.width): row.id for row in rows}
+    newest = {(row.condition, row.height, row.width): row.id for row in rows}
     chosen = request.evaluation_sets or tuple(sorted(newest.values()))
     names = {row.name for row in rows if row.id in chosen}
     _require(request.float_psnr, names, "/meta/float_psnr", "no chosen evaluation set is called")

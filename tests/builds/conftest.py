@@ -55,7 +55,9 @@ class Studio:
         build_id = answer.json()["id"]
         work.compile_step(build_id)
         work.gate_step(build_id)
-        return self.get(build_id)
+        build = self.get(build_id)
+        assert build["finished"] is not None, build["message"]
+        return build
 
     def get(self, build_id: str) -> dict[str, Any]:
         """The build as the API shows it."""

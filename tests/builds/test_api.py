@@ -184,7 +184,7 @@ def test_the_list_can_be_narrowed_to_a_state(studio: Studio) -> None:
     assert studio.client.get("/builds/v1/builds?state=lost", token=studio.token).status_code == 422
 
 
-def test_without_named_sets_the_newest_of_each_name_and_size_is_taken(studio: Studio) -> None:
+def test_without_named_sets_the_newest_of_each_condition_and_size_is_taken(studio: Studio) -> None:
     old = studio.add_set(support.evaluation_npz("again"))
     new = studio.add_set(support.model_set(studio.model, "again", frames=2))
     build_id = studio.send().json()["id"]

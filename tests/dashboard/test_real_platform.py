@@ -23,9 +23,7 @@ def visitor(live_server: LiveServer) -> Iterator[httpx.Client]:
         yield made
 
 
-def test_an_operator_sees_an_empty_platform_with_every_source_answering(
-    visitor: httpx.Client, tokens: Tokens
-) -> None:
+def test_an_operator_sees_an_empty_platform_with_every_source_answering(visitor: httpx.Client, tokens: Tokens) -> None:
     assert visitor.post("/login", data={"token": tokens.operator}).status_code == 303
     text = visitor.get("/").text
     assert "do not answer" not in text
