@@ -75,6 +75,6 @@ def _output_grid(model: onnx.ModelProto, name: str) -> _Output:
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     for node in model.graph.node:
         if name in node.output and node.op_type == "DequantizeLinear":
-            zero = int(constants[node.input[2]]) if len(node.input) > 2 else 0
-            return _Output(float(constants[node.input[1]]), zero)
+            zero = int(constants[node.input[2]].item()) if len(node.input) > 2 else 0
+            return _Output(float(constants[node.input[1]].item()), zero)
     raise FlowError(f"quality net has no quantised output {name!r}; export it again with `edgeloop seed`")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import av
 import numpy as np
@@ -20,7 +20,7 @@ from flows.data.errors import VideoError
 
 _KEY_INTERVAL = 25
 
-Packet = av.Packet[Any]  # Any: the stream kind, which a bare codec context does not have
+Packet: TypeAlias = "av.Packet[Any]"  # Any: the stream kind, which a bare codec context does not have
 
 
 def transcode(
