@@ -93,9 +93,7 @@ def test_an_oversized_segment_is_refused_before_it_is_parsed(client: ApiClient, 
 
 
 @pytest.mark.parametrize("stated", ["50001", "99999999999999999999", "-1", "many"])
-def test_a_stated_length_over_the_limit_is_refused_without_reading(
-    client: ApiClient, device: str, stated: str
-) -> None:
+def test_a_stated_length_over_the_limit_is_refused_without_reading(client: ApiClient, device: str, stated: str) -> None:
     headers = {"Content-Length": stated, "Content-Type": "application/json"}
     assert_problem(client.post(SEGMENTS, token=device, content=b"{}", headers=headers), 413, "too-large")
 
