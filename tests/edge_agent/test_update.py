@@ -173,6 +173,7 @@ def test_a_signed_bundle_with_another_digest_than_the_offer_is_refused(workshop:
     agent.sync()
 
     assert twin.installs == [("refused", "damaged")]
+    assert list((workshop.state / "bundles").iterdir()) == []
 
 
 def test_a_broken_download_resumes_where_it_stopped(workshop: Workshop, twin: PlatformTwin) -> None:
