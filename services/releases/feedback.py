@@ -54,8 +54,10 @@ def receive(session: Session, device_id: str, batch: FeedbackBatch, now: float) 
         raise NotFound(f"no device has the identity {device_id}; enrol again")
     items = [*(event.event_id for event in batch.installs), *(report.report_id for report in batch.health)]
     fresh = _new_items(session, device_id, items)
-    installs = sorted((e for e in batch.installs if e.event_id in fresh), key=lambda event: event.sequence)
-    health = [report for report in batch.health if report.report_id in fresh]
+    waiting = set(fresh)
+    installs = [event for event in batch.installs if _take(waiting, event.event_id)]
+    installs.sort(key=lambda event: event.sequence)
+    health = [report for report in batch.health if _take(waiting, report.report_id)]
     _describe(device, batch, installs, health, now)
     placements = _placements(session, device_id, batch.tags)
     stratum = batch.tags.device_class
@@ -76,6 +78,14 @@ def _new_items(session: Session, device_id: str, items: Sequence[str]) -> set[st
     rows = [{"device_id": device_id, "item_id": item} for item in sorted(set(items))]
     statement = insert(FeedbackItem).values(rows).on_conflict_do_nothing().returning(FeedbackItem.item_id)
     return set(session.scalars(statement))
+
+
+def _take(waiting: set[str], item: str) -> bool:
+    """True once for each item, so that a batch that names one twice counts it once."""
+    if item not in waiting:
+        return False
+    waiting.discard(item)
+    return True
 
 
 def _describe(

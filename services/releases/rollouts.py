@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from contracts.state import MAX_ROLLOUTS
 from contracts.wire.releases import RolloutRequest, RolloutState
 from services.kit.audit import record
 from services.kit.auth import Subject
@@ -30,7 +31,7 @@ from services.releases.errors import (
     VersionMismatch,
     WrongState,
 )
-from services.releases.models import Alert, BundleRow, RolloutRow, StageRow
+from services.releases.models import Alert, BundleRow, Control, RolloutRow, StageRow
 from services.releases.verdict import VerdictPolicy
 
 POLICY = VerdictPolicy()
@@ -78,6 +79,8 @@ def create(session: Session, subject: Subject, request: RolloutRequest) -> Rollo
 def start(session: Session, subject: Subject, row: RolloutRow) -> None:
     """Pre-flight, plan the stages, put an older rollout for the same devices aside, and expose the first stage."""
     following = _after(row, Event.START)
+    _queue_for(session, row.selector_key)
+    _check_room(session)
     bundle = bundles.find(session, row.digest)
     _check_releasable(session, bundle, subject)
     found = fleet.eligible(session, row.selector, row.salt, row.digest)
@@ -227,6 +230,20 @@ def _leave(session: Session, row: RolloutRow) -> None:
     left = stages(session, row.id)
     if left:
         left[row.stage].left = service.clock().now()
+
+
+def _queue_for(session: Session, selector_key: str) -> None:
+    """Starts for the same devices come one by one, so that the later one sees what it supersedes."""
+    session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:key))"), {"key": f"releases.start:{selector_key}"})
+
+
+def _check_room(session: Session) -> None:
+    """The kill switch is off and the state document has room for one more entry."""
+    if session.get_one(Control, state_document.CONTROL_ID, populate_existing=True).killed:
+        raise WrongState("the kill switch is on, so no evidence can come; lift it first")
+    taken = select(func.count()).where(RolloutRow.state.in_(ACTIVE) | RolloutRow.standing)
+    if (session.scalar(taken) or 0) >= MAX_ROLLOUTS:
+        raise WrongState(f"{MAX_ROLLOUTS} releases hold for parts of the fleet already; end one, or release to all")
 
 
 def _supersede(session: Session, subject: Subject, row: RolloutRow) -> None:

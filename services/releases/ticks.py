@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import structlog
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -20,13 +21,26 @@ from services.releases.limits import ROLLOUT
 from services.releases.models import RolloutRow, StageRow
 from services.releases.verdict import Judgement, judge
 
+log = structlog.get_logger(__name__)
+
 
 def tick_all() -> int:
-    """Tick every rollout in progress, each in its own transaction; returns how many took a step."""
+    """Tick every rollout in progress, each in its own transaction; returns how many took a step.
+
+    A rollout whose tick fails is logged and does not hold up the others.
+    """
     with transaction() as session:
         query = select(RolloutRow.id).where(RolloutRow.state.in_(ACTIVE)).order_by(RolloutRow.created)
         ids = session.scalars(query.limit(ROLLOUT.tick_rows)).all()
-    return sum(tick(rollout_id) for rollout_id in ids)
+    return sum(_tick_safely(rollout_id) for rollout_id in ids)
+
+
+def _tick_safely(rollout_id: str) -> bool:
+    try:
+        return tick(rollout_id)
+    except Exception as error:  # whatever went wrong with one rollout, the next one's safety is still asked
+        log.error("rollout_tick_failed", rollout=rollout_id, exc_info=error)
+        return False
 
 
 def tick(rollout_id: str) -> bool:

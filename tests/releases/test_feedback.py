@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import func, select
 
+from contracts.state import choose_target
 from services.kit.database import transaction
 from services.releases.models import Device, Exposure, HealthSum
 from tests.releases.conftest import OLD
@@ -43,6 +44,14 @@ def test_a_repeated_report_changes_nothing(exposed: tuple[World, FakeDevice, str
     assert sums(rollout) == (1, 100)
 
 
+def test_a_batch_that_names_a_report_twice_counts_it_once(exposed: tuple[World, FakeDevice, str, str]) -> None:
+    world, device, rollout, digest = exposed
+    device.running = digest
+    report = world.report(device)
+    assert world.feedback(device, [], [report, report]).status_code == 202
+    assert sums(rollout) == (1, 100)
+
+
 def test_a_late_report_does_not_overwrite_what_is_newer(exposed: tuple[World, FakeDevice, str, str]) -> None:
     world, device, rollout, digest = exposed
     trial, confirmed = world.event(device, digest, "trial"), world.event(device, digest, "confirmed")
@@ -77,7 +86,7 @@ def test_health_of_a_bundle_that_the_device_was_not_offered_counts_for_nobody(wo
     world.enrol(40, OLD)
     digest = world.register()
     rollout = world.rollout(digest)
-    outside = next(device for device in world.devices if world.client and not _exposed(world, device, digest))
+    outside = next(device for device in world.devices if not _exposed(world, device, digest))
     outside.running = digest
     assert (
         world.feedback(outside, [world.event(outside, digest, "confirmed")], [world.report(outside)]).status_code == 202
@@ -112,7 +121,5 @@ def test_an_oversized_batch_is_refused(exposed: tuple[World, FakeDevice, str, st
 
 
 def _exposed(world: World, device: FakeDevice, digest: str) -> bool:
-    from contracts.state import choose_target
-
     target = choose_target(world.state(device), device.id, device.tags)
     return target is not None and target.digest == digest

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
 
+from contracts.state import bucket
 from contracts.wire import FeedbackBatch, RolloutState
 from services.kit.database import transaction
-from services.releases import feedback, ticks
-from services.releases.models import DecisionRow, StateDocument
+from services.releases import feedback, observed, ticks
+from services.releases.models import DecisionRow, RolloutRow, StateDocument
+from services.releases.verdict import Evidence
 from tests.releases.conftest import OLD
 from tests.releases.world import HOUR, World
 
@@ -245,3 +249,48 @@ def test_every_write_needs_the_scope(world: World) -> None:
     ):
         assert world.client.post(path, token=device.token, json={}).status_code == 403
         assert world.client.post(path, json={}).status_code == 401
+
+
+def test_two_starts_for_the_same_devices_at_once_leave_one_running(world: World) -> None:
+    world.enrol(10, OLD)
+    digests = [world.register() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(world.rollout, digests))
+    states = [world.look(rollout.id).state for rollout in made]
+    assert states.count(RolloutState.RUNNING) == 1
+    assert states.count(RolloutState.ROLLED_BACK) == 3
+
+
+def test_nothing_starts_while_the_fleet_is_stopped(world: World) -> None:
+    world.enrol(4, OLD)
+    digest = world.register()
+    kill = {"killed": True, "reason": "smoke"}
+    world.client.post("/releases/v1/kill-switch", token=world.operator, json=kill)
+    answer = world.client.post(ROLLOUTS, token=world.service, json={"digest": digest, "auto_start": True})
+    assert answer.status_code == 409
+    assert "kill switch is on" in answer.json()["detail"]
+
+
+def test_a_rollout_whose_tick_fails_does_not_hold_up_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.enrol(160, OLD)
+    broken = world.rollout(world.register(), selector={"region": ["unknown"]})
+    harmful = world.rollout(world.register())
+    look = observed.evidence
+
+    def evidence(session: Session, row: RolloutRow, *rest: Any) -> Evidence:
+        if row.id == broken.id:
+            raise ArithmeticError("a bug")
+        return look(session, row, *rest)
+
+    monkeypatch.setattr(observed, "evidence", evidence)
+    state = world.state(world.devices[0])
+    entry = next(entry for entry in state.rollouts if entry.id == harmful.id)
+    with transaction() as session:
+        for device in world.devices:
+            if bucket(entry.salt, device.id) < entry.basis_points:
+                event = world.event(device, entry.target.digest, "rolled_back", "crash")
+                batch = FeedbackBatch.model_validate(world.batch(device, [event], []))
+                feedback.receive(session, device.id, batch, world.clock.now())
+    ticks.tick_all()
+    assert world.look(broken.id).state is RolloutState.RUNNING
+    assert world.look(harmful.id).state is RolloutState.ROLLED_BACK

@@ -79,7 +79,7 @@ def get_bundle(digest: str, _subject: Reader, session: SessionDep) -> BundleReco
     return bundles.view(bundles.find(session, digest))
 
 
-@router.post("/v1/bundles/{digest}/revoke", responses=declare(UnknownBundle))
+@router.post("/v1/bundles/{digest}/revoke", responses=declare(UnknownBundle, NotReleasable))
 def revoke_bundle(digest: str, action: OperatorAction, subject: Writer, session: SessionDep) -> BundleRecord:
     """Forbid a bundle on every device; its rollouts end as killed."""
     return bundles.view(control.revoke(session, subject, digest, action.reason))

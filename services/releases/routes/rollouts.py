@@ -31,7 +31,7 @@ router = APIRouter(tags=["releases: rollouts"])
 Reader = Annotated[Subject, requires("releases:read")]
 Writer = Annotated[Subject, requires("releases:write")]
 IfMatch = Annotated[str | None, Header(max_length=64)]
-CREATE_PROBLEMS = declare(UnknownBundle, NotReleasable, NobodyMatches, BadSelector, KeyReused, StillRunning)
+CREATE_PROBLEMS = declare(UnknownBundle, NotReleasable, NobodyMatches, WrongState, BadSelector, KeyReused, StillRunning)
 ACTION_PROBLEMS = declare(UnknownRollout, WrongState, VersionMismatch, NobodyMatches, NotReleasable, StillRunning)
 
 
