@@ -187,6 +187,17 @@ def test_a_relu_that_cannot_fold_is_one_error() -> None:
         compile_program(model, "npu-4t", [(8, 12)])
 
 
+def test_a_branch_that_no_output_needs_is_left_out() -> None:
+    b = QdqBuilder(0)
+    value = b.quantize("x", 1 / 255, 0, 3)
+    b.conv(value, "wanted", 4)
+    b.quantize("wanted", 0.02, 100, 4, output="y")
+    b.conv(value, "idle", 4)
+    b.quantize("idle", 0.02, 100, 4)
+    model = b.model({"x": [1, 3, "h", "w"]}, {"y": [1, 4, "h", "w"]})
+    assert compile_program(model, "npu-4t", [(8, 12)])[1].kernels == 1
+
+
 def test_a_micro_program_compiles_in_milliseconds() -> None:
     compile_program(single_conv_qdq(), "npu-4t", [(90, 160)])
     started = time.process_time()

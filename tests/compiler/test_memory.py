@@ -18,7 +18,7 @@ from compiler.passes.quant_table import QuantTableBuilder
 from compiler.schedule import Schedule, schedule
 from contracts.npu import NpuSpec, Space, load_spec
 from tests.compiler.helpers import imported
-from tests.support.models import quality_qdq, vsr_qdq
+from tests.support.models import QdqBuilder, quality_qdq, vsr_qdq
 
 SPEC = load_spec("npu-4t")
 
@@ -104,3 +104,16 @@ def test_a_value_that_is_also_an_output_is_not_overwritten_in_place() -> None:
     work, plan = planned(quality_qdq())
     features = next(value for name, value in work.graph.outputs if name == "features")
     assert plan.value_homes[features].space == Space.DDR
+
+
+def test_a_convolution_that_adds_its_own_source_is_not_in_place() -> None:
+    b = QdqBuilder(0)
+    trunk = b.quantize("x", 1 / 255, 0, 4)
+    b.conv(trunk, "head", 4)
+    trunk = b.quantize("head", 0.02, 100, 4)
+    b.conv(trunk, "body", 4)
+    b.node("Add", [b.quantize("body", 0.02, 100, 4), trunk], "sum")
+    b.conv(b.quantize("sum", 0.03, 100, 4), "tail", 4)
+    b.quantize("tail", 0.02, 100, 4, output="y")
+    _, plan = planned(b.model({"x": [1, 4, "h", "w"]}, {"y": [1, 4, "h", "w"]}))
+    assert plan.value_homes["sum_dq_q"] != plan.value_homes["head_dq_q"]

@@ -89,3 +89,15 @@ def test_a_prefetch_hides_behind_the_kernel_before() -> None:
     )
     assert overlapped < serial
     assert np.isfinite(overlapped)
+
+
+def test_a_streamed_operand_waits_for_the_dma_before_it() -> None:
+    program = compiled(single_conv_qdq(16, 16, 3), (100, 200))
+    stream = program.profiles[0].stream
+    fetch = stream.commands[0].copy()
+    for side in ("src", "dst"):
+        fetch[side]["channels"] = fetch[side]["pixel_stride"] = fetch[side]["row_stride"] = 1 << 22
+    commands = np.array([fetch, *stream.commands[stream.n_prologue :]], stream.commands.dtype)
+    frame = estimate(commands, program.names, SPEC, SPEC.array_model("ideal"))
+    moved = (1 << 22) + 2 * 100 * 200 * 16
+    assert frame.total_ns == pytest.approx(3 * 100 + moved / (32 * 0.9))

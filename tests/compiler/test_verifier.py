@@ -182,6 +182,16 @@ def test_two_values_in_one_place_are_found_as_a_dead_write() -> None:
     assert rules & {"overlap", "overlap of live ranges", "read before write"}
 
 
+def test_a_value_that_is_overwritten_before_anyone_reads_it_is_found() -> None:
+    def change(commands: Commands) -> Commands:
+        first = convolutions(commands)[0]
+        doubled = commands[np.insert(np.arange(len(commands)), first, first)]
+        doubled["flags"][first + 1] = 0
+        return doubled
+
+    assert [finding.rule for finding in mutated(RESIDENT, change)] == ["overlap of live ranges"]
+
+
 def test_an_output_that_is_never_written_is_found() -> None:
     profile = RESIDENT.profiles[0]
     moved = replace(profile, outputs=(replace(profile.outputs[0], ddr_offset=0),))
