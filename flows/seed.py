@@ -139,7 +139,7 @@ def _read_v1(out: Path) -> VsrNet:
     path = out / "v1.npz"
     if not path.exists():
         raise SeedError(f"{path} is missing; make the part v1 first, the other parts start from it")
-    return load_net(path.read_bytes(), HAND_MADE)
+    return load_net(path.read_bytes())
 
 
 def _budget(plan: SeedPlan, part: str) -> Budget:

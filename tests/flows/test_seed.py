@@ -24,7 +24,7 @@ def test_committed_seeds_are_whole_and_small() -> None:
     described = json.loads((SEEDS / "seed.json").read_text())
     assert described["command"].startswith("python -m flows.seed")
     assert {clip["split"] for clip in described["corpus"]["clips"]} == {"train", "held-out"}
-    assert load_net((SEEDS / "v1.npz").read_bytes(), HAND_MADE).architecture == HAND_MADE
+    assert load_net((SEEDS / "v1.npz").read_bytes()).architecture == HAND_MADE
     assert load_supernet(SEEDS / "supernet.npz").space == DEFAULT_SPACE
     ObserverParameters.from_bytes((SEEDS / "observer.npz").read_bytes())
 

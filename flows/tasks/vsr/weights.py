@@ -1,4 +1,4 @@
-"""Float weights of one network as a small npz: float16, deterministic bytes, one array per parameter."""
+"""Float weights of one network as a small npz: float16, deterministic bytes, architecture inside."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from flows.tasks.vsr.net import VsrNet
 
 
 def save_net(net: VsrNet) -> bytes:
-    """npz bytes of the weights."""
+    """npz bytes of weights and architecture."""
     arrays = {name: value.detach().to(torch.float16).contiguous().numpy() for name, value in net.state_dict().items()}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    architecture = np.frombuffer(net.architecture.to_json().encode(), np.uint8)
+    np.savez_compressed(buffer, architecture=architecture, **arrays)
     return buffer.getvalue()
 
 
-def load_net(data: bytes, architecture: Architecture) -> VsrNet:
+def load_net(data: bytes) -> VsrNet:
     """Inverse of `save_net`; weights are promoted to float32."""
-    net = VsrNet(architecture)
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        net.load_state_dict({name: torch.from_numpy(archive[name].astype(np.float32)) for name in archive.files})
+        net = VsrNet(Architecture.from_json(bytes(archive["architecture"]).decode()))
+        names = [name for name in archive.files if name != "architecture"]
+        net.load_state_dict({name: torch.from_numpy(archive[name].astype(np.float32)) for name in names})
     return net
