@@ -15,9 +15,7 @@ def check_build(name: str, data: bytes | memoryview, build_id: str) -> None:
     """Raise :class:`ForeignPiece` when the piece ``name`` was made by another build than ``build_id``."""
     found = _build_of(name, data)
     if found is not None and found != build_id:
-        raise ForeignPiece(
-            name, f"made by build {found or 'unknown'}, the bundle is build {build_id}", "build again"
-        )
+        raise ForeignPiece(name, f"made by build {found or 'unknown'}, the bundle is build {build_id}", "build again")
 
 
 def _build_of(name: str, data: bytes | memoryview) -> str | None:

@@ -60,15 +60,9 @@ class Manifest:
         try:
             raw = json.loads(data)
             if raw["format"] != FORMAT:
-                raise ForeignBundle(
-                    MANIFEST, f"format {raw['format']!r} is not {FORMAT!r}", "update this program"
-                )
-            pieces = {
-                name: PieceRecord(int(r["length"]), str(r["sha384"])) for name, r in raw["pieces"].items()
-            }
-            manifest = Manifest(
-                str(raw["build_id"]), str(raw["release_version"]), int(raw["security_epoch"]), pieces
-            )
+                raise ForeignBundle(MANIFEST, f"format {raw['format']!r} is not {FORMAT!r}", "update this program")
+            pieces = {name: PieceRecord(int(r["length"]), str(r["sha384"])) for name, r in raw["pieces"].items()}
+            manifest = Manifest(str(raw["build_id"]), str(raw["release_version"]), int(raw["security_epoch"]), pieces)
         except ForeignBundle:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

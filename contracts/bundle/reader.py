@@ -27,9 +27,7 @@ _REFETCH = "fetch the bundle again"
 class Bundle:
     """A verified bundle. Keep it open as long as any view from it is in use."""
 
-    def __init__(
-        self, path: Path, view: memoryview, manifest: Manifest, pieces: dict[str, memoryview]
-    ) -> None:
+    def __init__(self, path: Path, view: memoryview, manifest: Manifest, pieces: dict[str, memoryview]) -> None:
         self.path = path
         self.manifest = manifest
         self._view = view
@@ -65,9 +63,7 @@ class Bundle:
         """The program ``model`` or ``quality`` for a target; raises BundleError."""
         if target not in self.targets:
             known = ", ".join(self.targets) or "none"
-            raise MissingPiece(
-                f"{target}/{name}.npu", f"the bundle has targets {known}", f"build it for {target}"
-            )
+            raise MissingPiece(f"{target}/{name}.npu", f"the bundle has targets {known}", f"build it for {target}")
         piece = f"{target}/{name}.npu"
         try:
             program = Program.open(self.piece(piece))
@@ -116,9 +112,7 @@ def _spans(path: Path, view: memoryview) -> dict[str, memoryview]:
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         if len(entries) > LIMITS.pieces + 1:
-            raise ForeignBundle(
-                path.name, f"{len(entries)} entries, at most {LIMITS.pieces} are allowed", _REFETCH
-            )
+            raise ForeignBundle(path.name, f"{len(entries)} entries, at most {LIMITS.pieces} are allowed", _REFETCH)
         for entry in entries:
             name_length, extra_length = struct.unpack_from("<HH", view, entry.header_offset + 26)
             start = entry.header_offset + 30 + name_length + extra_length
@@ -128,9 +122,7 @@ def _spans(path: Path, view: memoryview) -> dict[str, memoryview]:
 
 def _span(view: memoryview, entry: zipfile.ZipInfo, start: int, *, duplicate: bool) -> memoryview:
     if entry.compress_type != zipfile.ZIP_STORED or start % ALIGNMENT or duplicate:
-        raise ForeignBundle(
-            entry.filename, "compressed, misaligned or present twice", "write it with write_bundle"
-        )
+        raise ForeignBundle(entry.filename, "compressed, misaligned or present twice", "write it with write_bundle")
     if start + entry.file_size > len(view):
         raise DamagedPiece(entry.filename, "reaches beyond the end of the file", _REFETCH)
     return view[start : start + entry.file_size]
