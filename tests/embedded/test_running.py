@@ -109,6 +109,7 @@ def test_secrets_are_in_no_log(running: Platform, state: Path) -> None:
         assert info.operator_token not in text
         assert info.service_token not in text
         assert info.postgres_password not in text
+        assert info.redis_password not in text
 
 
 def test_a_second_up_on_the_same_folder_says_so(running: Platform, state: Path) -> None:
