@@ -28,7 +28,7 @@ from edge_agent.platform import Mail, Standing, StateKeeper
 from edge_agent.playback import Playback
 from edge_agent.sinks import Sink
 from edge_agent.slot_store import SlotStore
-from edge_agent.slots import Slots, confirm, count_start, roll_back
+from edge_agent.slots import Slots, confirm, count_end, count_start, roll_back
 from edge_agent.sources import Source, SourceFrame
 from edge_agent.trial import TrialWatch
 from edge_agent.update import Change, UpdateExecutor
@@ -154,6 +154,7 @@ class Agent:
     def close(self) -> None:
         """Finish the recording, keep the running day and the last health window."""
         self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
+        self._commit(count_end)
         self._parts.observation.save()
         self._parts.sink.close()
         self._parts.source.close()
@@ -301,9 +302,7 @@ class Agent:
         trial.
         """
         after = roll_back(self.slots, verdict.cause)
-        if self._fallback is not None and self._fallback.digest == (
-            after.running.digest or self._fallback.digest
-        ):
+        if self._fallback is not None and self._fallback.digest == (after.running.digest or self._fallback.digest):
             return self._fallback if after.active else self._parts.bundles.built_in
         try:
             return self._parts.bundles.for_slots(after)

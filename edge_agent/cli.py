@@ -25,7 +25,7 @@ from contracts.device import DeviceTags
 from edge_agent.compose import agent_from, join
 from edge_agent.config import AgentConfig, load_config, parse
 from edge_agent.disk import Disk
-from edge_agent.engines import Memo, RunnerLoader
+from edge_agent.engines import Memo, RunnerLoader, RunnerPlayback
 from edge_agent.errors import AgentError, ConfigError, PlatformError, VideoError
 from edge_agent.fleet.config import FleetConfig, GroupConfig, load_fleet
 from edge_agent.fleet.run import Fleet
@@ -76,6 +76,7 @@ def run(
     max_frames: Annotated[int | None, typer.Option(help="Stop after so many frames.")] = None,
     backend: Annotated[str | None, typer.Option(help="npu or onnxruntime.")] = None,
     faults: Annotated[str | None, typer.Option(help="Faults of the emulated device, JSON.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write a Chrome trace of the last frames here.")] = None,
     as_json: JsonOption = False,
     verbose: Verbose = False,
 ) -> None:
@@ -97,7 +98,7 @@ def run(
             backend=backend,
             faults=_json_object(faults, "--faults"),
         )
-        status = _run(chosen, quiet=as_json)
+        status = _run(chosen, trace, quiet=as_json)
         _print(status, as_json)
 
 
@@ -155,14 +156,17 @@ def status(
             Console().print(report_table(report))
 
 
-def _run(config: AgentConfig, quiet: bool) -> dict[str, object]:
+def _run(config: AgentConfig, trace: Path | None, quiet: bool) -> dict[str, object]:
     clock = clock_from_environment()
     with sole_owner(config.state_dir), make_client() as client:
         transport = Transport(config.platform_url, client) if config.platform_url else None
         agent = agent_from(config, clock, _loader(config, clock), transport)
         session = Session(agent, config.state_dir, config.fps, config.max_frames, config.sync_s)
         with _stopped_by_signals(session.stop), _progress(quiet) as tell:
-            return session.run(tell)
+            status = session.run(tell)
+        if trace is not None and isinstance(agent.playback, RunnerPlayback):
+            trace.write_text(agent.playback.runner.trace.chrome_json())
+        return status
 
 
 def _loader(config: AgentConfig, clock: Clock) -> RunnerLoader:

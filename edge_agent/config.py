@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -78,7 +78,7 @@ class AgentConfig(_Section):
     output: Path | None = None
     output_piece_frames: Annotated[int, Field(ge=0)] = 0
     output_keep: Annotated[int, Field(ge=1, le=1_000)] = 2
-    backend: Literal["npu", "onnxruntime"] = "npu"
+    backend: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,40}$")] = "npu"
     fps: Annotated[float, Field(ge=0, le=240)] = 25.0
     """Frames a real second; 0 plays as fast as the device can."""
     max_frames: Annotated[int, Field(ge=0)] = 0
@@ -95,9 +95,7 @@ class AgentConfig(_Section):
     trial: TrialConfig = TrialConfig()
 
 
-def load_config(
-    path: Path | None, environment: Mapping[str, str] = os.environ, **flags: object
-) -> AgentConfig:
+def load_config(path: Path | None, environment: Mapping[str, str] = os.environ, **flags: object) -> AgentConfig:
     """Merge file, environment and flags (None flags are absent). Raises ConfigError naming field and
     remedy.
     """
@@ -119,9 +117,7 @@ def parse(model: type[M], raw: object, where: str) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise ConfigError(
-            f"setting {field} in {where}: {first['msg']}; see docs/how-to/device-teams.md"
-        ) from error
+        raise ConfigError(f"setting {field} in {where}: {first['msg']}; see docs/how-to/device-teams.md") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -154,9 +154,7 @@ class RunnerLoader:
 
     def _random_faults(self, bundle: Bundle) -> bool:
         faults = self.options.faults
-        return self._concerned(bundle) and bool(
-            faults.driver_error_rate or faults.hang_rate or faults.bit_flip_rate
-        )
+        return self._concerned(bundle) and bool(faults.driver_error_rate or faults.hang_rate or faults.bit_flip_rate)
 
     def _concerned(self, bundle: Bundle) -> bool:
         programs = (bundle.program(self.device_class, name) for name in ("model", "quality"))

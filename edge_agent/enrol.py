@@ -77,14 +77,10 @@ def load_identity(folder: Path) -> Identity | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise EnrolmentError(
-            f"{path} is not readable ({error}); remove it and enrol again with a new token"
-        ) from error
+        raise EnrolmentError(f"{path} is not readable ({error}); remove it and enrol again with a new token") from error
 
 
-def enrol(
-    folder: Path, transport: Transport, token: str, tags: DeviceTags, disk: Disk, running: str = ""
-) -> Identity:
+def enrol(folder: Path, transport: Transport, token: str, tags: DeviceTags, disk: Disk, running: str = "") -> Identity:
     """Join and store the identity; a device that joined before keeps its identity and uses no token."""
     known = load_identity(folder)
     if known is not None:
@@ -100,9 +96,7 @@ def enrol(
             running_digest=running,
         )
     except ValidationError as error:
-        raise EnrolmentError(
-            "the enrolment token is not of the right form; ask an operator for a new one"
-        ) from error
+        raise EnrolmentError("the enrolment token is not of the right form; ask an operator for a new one") from error
     try:
         answer = transport.post(ROUTE, request.model_dump_json().encode())
     except Refused as error:
@@ -117,9 +111,7 @@ def enrol(
 def lone_identity(folder: Path, disk: Disk) -> Identity:
     """Return the identity of a device without a platform. It is not stored: the device may join later."""
     disk.make_directory(folder)
-    return Identity(
-        device_id="alone", access_token="", tuf_root="", state_key="", secret=os.urandom(32).hex()
-    )
+    return Identity(device_id="alone", access_token="", tuf_root="", state_key="", secret=os.urandom(32).hex())
 
 
 def device_key(folder: Path, disk: Disk) -> Ed25519PrivateKey:

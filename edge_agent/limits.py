@@ -34,7 +34,6 @@ class AgentLimits:
     video_side: int = 4096
     video_header_s: float = 10.0
     samples_kept: int = 512
-    segment_frames: int = 8
     identity_bytes: int = 64 * 1024
 
 

@@ -72,9 +72,7 @@ class Outbox:
     def put(self, kind: Kind, body: bytes) -> bool:
         """Store a message durably. False when it was dropped (counted in `dropped`); never raises OSError."""
         if len(body) > LIMITS.outbox_entry_bytes:
-            raise OutboxError(
-                f"a {kind.name.lower()} message of {len(body)} bytes is over {LIMITS.outbox_entry_bytes}"
-            )
+            raise OutboxError(f"a {kind.name.lower()} message of {len(body)} bytes is over {LIMITS.outbox_entry_bytes}")
         with self._lock:
             entry = Entry(self._next, kind, len(body) + 4)
             if not self._make_room(entry):

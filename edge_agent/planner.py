@@ -98,9 +98,7 @@ def wanted(state: DeviceState, device_id: str, tags: DeviceTags, slots: Slots) -
     target = choose_target(state.model_copy(update={"rollouts": open_offers}), device_id, tags)
     if target is None:
         return None
-    return Want(
-        target, next((r.id for r in open_offers if _offers(state, r, target, device_id, tags)), BASELINE)
-    )
+    return Want(target, next((r.id for r in open_offers if _offers(state, r, target, device_id, tags)), BASELINE))
 
 
 def plan(slots: Slots, want: Want | None, state: DeviceState) -> list[Step]:
@@ -121,9 +119,7 @@ def plan(slots: Slots, want: Want | None, state: DeviceState) -> list[Step]:
     if slots.on_trial:
         return [GoBack(Cause.WITHDRAWN, f"{want.offer} asks for another bundle")]
     if want.target.security_epoch < floor:
-        return [
-            Refuse(want, Cause.OLD_EPOCH, f"security epoch {want.target.security_epoch} is below {floor}")
-        ]
+        return [Refuse(want, Cause.OLD_EPOCH, f"security epoch {want.target.security_epoch} is below {floor}")]
     return _towards(slots, want)
 
 
@@ -136,9 +132,7 @@ def _towards(slots: Slots, want: Want) -> list[Step]:
     return [Download(want), Install(want), Trial(want)]
 
 
-def _offers(
-    state: DeviceState, entry: RolloutEntry, target: Target, device_id: str, tags: DeviceTags
-) -> bool:
+def _offers(state: DeviceState, entry: RolloutEntry, target: Target, device_id: str, tags: DeviceTags) -> bool:
     """Tell whether this very rollout is the one that chose `target`."""
     if entry.target != target:
         return False

@@ -93,9 +93,7 @@ class StateKeeper:
             state = verify_state(document.body, self._key, self.state.epoch, self._now())
         except StateError as error:
             self.refused += 1
-            raise TrustError(
-                f"state document refused: {error}; epoch {self.state.epoch} stays in force"
-            ) from error
+            raise TrustError(f"state document refused: {error}; epoch {self.state.epoch} stays in force") from error
         if state.epoch != self.state.epoch or not self._path.exists():
             self._disk.replace(self._path, document.body)
         self.state, self._etag = state, document.etag

@@ -31,9 +31,7 @@ def sole_owner(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise ConfigError(
-                f"{folder} is in use by another agent; stop it or give another --state-dir"
-            ) from error
+            raise ConfigError(f"{folder} is in use by another agent; stop it or give another --state-dir") from error
         yield
 
 

@@ -66,9 +66,7 @@ class SlotStore:
         except FileNotFoundError:
             return Slots()
         except (KeyError, TypeError, ValueError) as error:
-            log.error(
-                "%s is not readable (%s); it is put aside, the built-in bundle plays", self._path, error
-            )
+            log.error("%s is not readable (%s); it is put aside, the built-in bundle plays", self._path, error)
             self._disk.rename(self._path, self._path.with_name(ASIDE))
             return Slots()
 

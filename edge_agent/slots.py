@@ -95,15 +95,11 @@ class Slots:
         """True when this very offer of this bundle failed here; what the platform took back may come
         again.
         """
-        return any(
-            r.digest == digest and r.offer == offer and r.cause not in TAKEN_BACK for r in self.rollbacks
-        )
+        return any(r.digest == digest and r.offer == offer and r.cause not in TAKEN_BACK for r in self.rollbacks)
 
     def digests(self) -> frozenset[str]:
         """Bundles whose files must stay."""
-        return frozenset(
-            s.digest for s in (self.a, self.b) if s.digest and s.state is not SlotState.ROLLED_BACK
-        )
+        return frozenset(s.digest for s in (self.a, self.b) if s.digest and s.state is not SlotState.ROLLED_BACK)
 
     def with_slot(self, name: str, slot: Slot) -> Slots:
         return replace(self, a=slot) if name == "a" else replace(self, b=slot)
@@ -114,9 +110,7 @@ def install(slots: Slots, digest: str, version: str, offer: str, security_epoch:
     if slots.on_trial:
         raise SlotError("a trial is running: no installation before it is confirmed or rolled back")
     if security_epoch < slots.security_floor:
-        raise SlotError(
-            f"security epoch {security_epoch} is below this device's floor {slots.security_floor}"
-        )
+        raise SlotError(f"security epoch {security_epoch} is below this device's floor {slots.security_floor}")
     fresh = Slot(SlotState.INSTALLED, digest, version, offer, security_epoch)
     return replace(
         slots.with_slot(slots.spare, fresh), previous="" if slots.previous == slots.spare else slots.previous
@@ -150,9 +144,7 @@ def roll_back(slots: Slots, cause: Cause, detail: str = "") -> Slots:
     before = slots.slot(slots.previous)
     sound = before.state is SlotState.CONFIRMED and before.security_epoch >= slots.security_floor
     target = slots.previous if sound else ""
-    kept = (*slots.rollbacks, RollBack(left.digest, left.offer, cause.value, detail[:200]))[
-        -LIMITS.rollbacks_kept :
-    ]
+    kept = (*slots.rollbacks, RollBack(left.digest, left.offer, cause.value, detail[:200]))[-LIMITS.rollbacks_kept :]
     failed = replace(left, state=SlotState.ROLLED_BACK, cause=cause.value)
     return replace(slots.with_slot(slots.active, failed), active=target, previous="", rollbacks=kept)
 
@@ -189,4 +181,12 @@ def count_start(slots: Slots) -> Slots:
     boots = slots.running.boots + 1
     if boots > LIMITS.trial_boots:
         return roll_back(slots, Cause.CRASH, f"{boots} starts without a confirmation")
+    return slots.with_slot(slots.active, replace(slots.running, boots=boots))
+
+
+def count_end(slots: Slots) -> Slots:
+    """An orderly end of the process; a start that ends so does not count against a trial."""
+    if not slots.on_trial:
+        return slots
+    boots = max(0, slots.running.boots - 1)
     return slots.with_slot(slots.active, replace(slots.running, boots=boots))

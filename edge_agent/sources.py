@@ -45,16 +45,12 @@ class Source(Protocol):
         """Let go of the file or device."""
 
 
-def decode(
-    location: str, input_format: str | None = None, options: dict[str, str] | None = None
-) -> Iterator[Pixels]:
+def decode(location: str, input_format: str | None = None, options: dict[str, str] | None = None) -> Iterator[Pixels]:
     """Yield the frames of a video as u8 RGB. Raises VideoError; frames before the damage are given first."""
     if input_format is None and not location.startswith(STREAMS) and not Path(location).is_file():
         raise VideoError(f"no video at {location}; give a file that exists, an rtsp:// address or a camera")
     try:
-        container = av.open(
-            location, format=input_format, options=options or {}, timeout=LIMITS.video_header_s
-        )
+        container = av.open(location, format=input_format, options=options or {}, timeout=LIMITS.video_header_s)
     except (av.FFmpegError, OSError, ValueError) as error:
         raise VideoError(
             f"{location} is not a video that this device can read ({error}); use mp4, mkv, webm or y4m"
@@ -70,9 +66,7 @@ def _frames(container: av.container.InputContainer, location: str) -> Iterator[P
     stream.codec_context.thread_count = 1
     if max(stream.codec_context.width, stream.codec_context.height) > LIMITS.video_side:
         size = f"{stream.codec_context.width}x{stream.codec_context.height}"
-        raise VideoError(
-            f"{location} is {size}; at most {LIMITS.video_side} pixels a side are read: scale it down"
-        )
+        raise VideoError(f"{location} is {size}; at most {LIMITS.video_side} pixels a side are read: scale it down")
     count = 0
     try:
         for frame in container.decode(stream):
@@ -85,9 +79,7 @@ def _frames(container: av.container.InputContainer, location: str) -> Iterator[P
     if count == 0:
         raise VideoError(f"{location} holds no picture; the file is empty, truncated or damaged")
     if stream.frames and count < stream.frames * 9 // 10 and not location.startswith(STREAMS):
-        raise VideoError(
-            f"{location} breaks off after frame {count} of {stream.frames}; the file is truncated"
-        )
+        raise VideoError(f"{location} breaks off after frame {count} of {stream.frames}; the file is truncated")
 
 
 class VideoSource:
@@ -178,9 +170,7 @@ def parse_schedule(raw: Any, folder: Path, first_day: int, where: str) -> Schedu
 
 
 def _entry(item: dict[str, object], folder: Path, first_day: int) -> ScheduleEntry:
-    start = (
-        float(str(item["from"])) if "from" in item else (first_day + float(str(item["from_day"]))) * 86_400
-    )
+    start = float(str(item["from"])) if "from" in item else (first_day + float(str(item["from_day"]))) * 86_400
     paths = item["paths"]
     if not isinstance(paths, list):
         raise TypeError("paths must be a list")

@@ -53,9 +53,7 @@ class BundleStore:
         try:
             bundle = Bundle.open(incoming)
             if bundle.digest != digest:
-                raise BundleError(
-                    incoming.name, "its SHA-384 is not the one that was offered", "fetch it again"
-                )
+                raise BundleError(incoming.name, "its SHA-384 is not the one that was offered", "fetch it again")
         except (BundleError, OSError):
             self._disk.remove(incoming)
             raise
@@ -71,9 +69,7 @@ class BundleStore:
             return used
         bundle = Bundle.open(self.path(digest))
         if bundle.digest != digest:
-            raise BundleError(
-                self.path(digest).name, "its SHA-384 is not its name", "it will be fetched again"
-            )
+            raise BundleError(self.path(digest).name, "its SHA-384 is not its name", "it will be fetched again")
         self._used[digest] = bundle
         return bundle
 

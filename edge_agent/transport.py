@@ -33,9 +33,7 @@ def make_client(connections: int = 4) -> httpx.Client:
     """Return a client with the agent's time limits; one may serve several devices of a process."""
     timeout = httpx.Timeout(LIMITS.read_s, connect=LIMITS.connect_s)
     pool = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    return httpx.Client(
-        timeout=timeout, limits=pool, headers={"User-Agent": USER_AGENT}, follow_redirects=False
-    )
+    return httpx.Client(timeout=timeout, limits=pool, headers={"User-Agent": USER_AGENT}, follow_redirects=False)
 
 
 class Transport:

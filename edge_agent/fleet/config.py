@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,7 +27,7 @@ class GroupConfig(_Section):
     faults: dict[str, Any] = {}  # Any: JSON, checked by edge_agent.runtime.npu.faults
     faulty: Annotated[int, Field(ge=0)] | None = None
     """How many devices of the group have the faults; None means all."""
-    backend: Literal["npu", "onnxruntime"] = "npu"
+    backend: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,40}$")] = "npu"
 
 
 class FleetConfig(_Section):

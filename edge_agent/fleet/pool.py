@@ -66,9 +66,7 @@ def _bytes_of(frames: tuple[SourceFrame, ...]) -> int:
 class PoolSource:
     """One device's way through the pool: some frames in a row, then another place."""
 
-    def __init__(
-        self, pool: FramePool, schedule: Schedule, now: Callable[[], float], stay: int, seed: int
-    ) -> None:
+    def __init__(self, pool: FramePool, schedule: Schedule, now: Callable[[], float], stay: int, seed: int) -> None:
         self._pool, self._schedule, self._now, self._stay = pool, schedule, now, stay
         self._random = np.random.default_rng(seed)
         self._entry: ScheduleEntry | None = None

@@ -55,9 +55,7 @@ class Fleet:
         self._metadata = SharedMetadata(config.state_ttl_s)
         self._first_day = first_day(config.state_dir, disk, clock)
         self.devices = [
-            self._device(group, number, loader_for)
-            for group in config.groups
-            for number in range(group.count)
+            self._device(group, number, loader_for) for group in config.groups for number in range(group.count)
         ]
         self._period = SECONDS_PER_DAY / config.frames_per_day
         generator = random.Random(config.seed)

@@ -34,9 +34,7 @@ SUMMED = (
 )
 
 
-def fleet_status(
-    devices: Sequence[FleetDevice], now: float, skipped: int, behind_s: float
-) -> dict[str, object]:
+def fleet_status(devices: Sequence[FleetDevice], now: float, skipped: int, behind_s: float) -> dict[str, object]:
     """Add up the devices. `behind_s` is simulated seconds that the slowest device lags."""
     sums: Counter[str] = Counter(dict.fromkeys(SUMMED, 0))
     bundles: Counter[str] = Counter()

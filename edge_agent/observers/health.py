@@ -157,7 +157,5 @@ def judge(window: HealthWindow, age_s: float, limits: TrialLimits) -> Verdict:
     if window.upscaled >= limits.frames:
         return Verdict(True)
     if age_s > limits.timeout_s:
-        return Verdict(
-            True, Cause.TIMEOUT, f"{window.upscaled} of {limits.frames} frames before the time was up"
-        )
+        return Verdict(True, Cause.TIMEOUT, f"{window.upscaled} of {limits.frames} frames before the time was up")
     return Verdict(False)

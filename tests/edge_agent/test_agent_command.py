@@ -61,6 +61,21 @@ def test_a_clip_is_played_through_the_npu_into_an_mp4_of_twice_the_size(
     assert frames[0].shape == (2 * SIZE[0], 2 * SIZE[1], 3)
 
 
+def test_the_trace_of_the_last_frames_is_written(run_arguments: list[str], tmp_path: Path) -> None:
+    result = runner.invoke(app, [*run_arguments, "--trace", str(tmp_path / "trace.json"), "--json"])
+    assert result.exit_code == 0, result.output
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {"upscale", "observe"} <= {event["name"] for event in events}
+
+
+def test_a_truncated_clip_ends_with_what_where_and_remedy(run_arguments: list[str], made: Path, tmp_path: Path) -> None:
+    clip = tmp_path / "cut.mp4"
+    clip.write_bytes((made / "clip.mp4").read_bytes()[:-500])
+    result = runner.invoke(app, [*run_arguments, "--source", str(clip)])
+    assert result.exit_code == 1
+    assert str(clip) in result.stderr
+
+
 def test_a_picture_of_another_size_is_fitted(run_arguments: list[str], tmp_path: Path) -> None:
     write_video(tmp_path / "other.mp4", frames=5, size=(128, 96))
     result = runner.invoke(app, [*run_arguments, "--source", str(tmp_path / "other.mp4"), "--json"])

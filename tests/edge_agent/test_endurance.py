@@ -26,6 +26,7 @@ def live(workshop: Workshop) -> Agent:
     return agent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", [{}, {"errors_from": 2}], ids=["confirmed", "rolled back"])
 def test_a_power_cut_at_any_operation_of_an_update_bricks_no_device(
     tmp_path: Path, twin: PlatformTwin, behaviour: dict[str, int]
@@ -68,6 +69,19 @@ def test_a_restart_during_a_trial_goes_on_with_it_and_can_still_roll_back(
     assert again.playback.digest != workshop.factory.digest
     play(again, 10)
     assert again.slots.security_floor == 1
+
+
+def test_a_device_that_is_switched_off_in_order_keeps_its_trial(workshop: Workshop, twin: PlatformTwin) -> None:
+    bundle = workshop.bundle("2.0")
+    twin.set_state(epoch=2, baseline=workshop.released(bundle))
+    agent = workshop.agent()
+    agent.sync()
+    play(agent, 1)
+    for _ in range(8):
+        agent.close()
+        agent = workshop.agent()
+    assert agent.on_trial
+    assert agent.playback.digest == bundle.digest
 
 
 def test_a_device_that_keeps_crashing_in_a_trial_gives_it_up(workshop: Workshop, twin: PlatformTwin) -> None:
@@ -137,6 +151,7 @@ def files_below(folder: Path) -> int:
     return sum(1 for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_thousands_of_frames_and_syncs_leave_memory_and_files_where_they_were(
     workshop: Workshop, twin: PlatformTwin, tmp_path: Path
 ) -> None:
@@ -167,16 +182,18 @@ def test_thousands_of_frames_and_syncs_leave_memory_and_files_where_they_were(
     assert files_below(tmp_path / "out") == 2
 
 
+@pytest.mark.slow
 def test_a_platform_that_is_away_for_days_costs_a_bounded_outbox(workshop: Workshop, twin: PlatformTwin) -> None:
     levels = itertools.cycle([20, 30, 40, 200, 220])
     agent = workshop.agent(PictureSource(lambda index: next(levels)))
     twin.wrong.away = True
-    for _ in range(40):
+    for _ in range(30):
         play(agent, 30, workshop.clock, seconds=2_000)
     waiting = Outbox(workshop.state / "outbox", workshop.disk)
     assert 0 < len(waiting) <= 512
     twin.wrong.away = False
     for _ in range(60):
-        agent.sync()
-    assert len(twin.reports) > 20
+        if agent.status()["outbox"]:
+            agent.sync()
+    assert len(twin.reports) > 15
     assert int(str(agent.status()["outbox"])) == 0
