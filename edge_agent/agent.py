@@ -348,7 +348,9 @@ class Agent:
 
     def _update(self, platform: Platform) -> None:
         state = platform.keeper.poll()
-        if state.killed or self._change is not None or self._owed is not None:
+        if not platform.keeper.known or state.killed:
+            return
+        if self._change is not None or self._owed is not None:
             return
         slots = self.slots
         steps = plan(slots, wanted(state, platform.device_id, self._parts.observation.tags, slots), state)

@@ -32,24 +32,28 @@ class SharedStateFeed:
 
     def use(self, transport: Transport) -> None:
         """Ask in the name of this device from now on."""
-        with self._lock:
-            self._feed = HttpStateFeed(transport)
+        self._feed = HttpStateFeed(transport)
 
     def fetch(self, known_etag: str) -> Document | None:
         """Return the document, or None when the caller has it. Raises PlatformError."""
-        with self._lock:
-            if self._feed is not None and self._monotonic() >= self._until:
-                self._refresh(self._feed)
-            document = self._document
+        feed, document = self._feed, self._document
+        if feed is not None and self._monotonic() >= self._until and self._lock.acquire(blocking=document is None):
+            try:
+                document = self._refresh(feed)
+            finally:
+                self._lock.release()
         if document is None or (known_etag and document.etag == known_etag):
             return None
         return document
 
-    def _refresh(self, feed: HttpStateFeed) -> None:
+    def _refresh(self, feed: HttpStateFeed) -> Document | None:
+        if self._monotonic() < self._until:
+            return self._document
         self._until = self._monotonic() + self._ttl
         fresh = feed.fetch(self._document.etag if self._document else "")
         if fresh is not None:
             self._document = fresh
+        return self._document
 
 
 @dataclass(frozen=True)

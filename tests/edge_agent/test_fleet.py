@@ -244,6 +244,24 @@ def test_devices_that_share_one_state_document_ask_once_in_its_time(workshop: Wo
     assert fresh.body != documents[0].body
 
 
+def test_a_device_that_hears_of_no_document_yet_changes_nothing(town: Town, twin: PlatformTwin) -> None:
+    bundle = make_bundle(town.made, "2.0")
+    twin.set_state(epoch=2, baseline=twin.release(bundle.data, bundle.digest, "2.0"))
+    first = town.start()
+    town.talk(first)
+    town.hours(first, 9)
+    first.close()
+    for path in (town.folder / "fleet" / "devices").glob("*/state.json"):
+        path.unlink()
+    second = town.start(state_ttl_s=1_000)
+    twin.wrong.statuses["/releases/v1/state"] = [503] * 100
+    town.talk(second)
+    town.hours(second, 3)
+    status = second.status()
+    second.close()
+    assert status["by_bundle"] == {bundle.digest: 6}
+
+
 def test_shared_metadata_are_fetched_once_in_their_time() -> None:
     now, calls = [0.0], []
     shared = SharedMetadata(5.0, monotonic=lambda: now[0])

@@ -319,6 +319,25 @@ def test_a_foreign_or_expired_state_document_changes_nothing(workshop: Workshop,
     assert agent.counters.sync_errors == 3
 
 
+def test_a_device_that_lost_its_state_document_keeps_its_bundle(workshop: Workshop, twin: PlatformTwin) -> None:
+    bundle = workshop.bundle("2.0")
+    twin.set_state(epoch=2, baseline=workshop.released(bundle))
+    agent = workshop.agent()
+    agent.sync()
+    play(agent, 10)
+    (workshop.state / "state.json").unlink()
+    twin.wrong.away = True
+    restarted = workshop.agent()
+    restarted.sync()
+    play(restarted, 2)
+    twin.wrong.away = False
+    twin.serve_document(b"")
+    restarted.sync()
+    play(restarted, 2)
+
+    assert restarted.playback.digest == bundle.digest
+
+
 def test_no_network_never_stops_a_frame(workshop: Workshop, twin: PlatformTwin) -> None:
     agent = workshop.agent()
     twin.wrong.away = True
