@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import onnx
 import pytest
 
 from services.builds.limits import BODY_LIMITS, UPLOADS
@@ -37,6 +38,24 @@ def test_a_damaged_part_is_422_and_named(studio: Studio, part: str, damage: str)
     assert problem["errors"][0]["pointer"] == f"/{part}"
     assert "export it again" in problem["detail"]
     assert _count(BuildRow) == before
+
+
+def test_a_model_with_an_edge_from_nowhere_is_422(studio: Studio) -> None:
+    proto = onnx.load_model_from_string(studio.model)
+    proto.graph.node[3].input[0] = "nowhere"
+    answer = studio.send(model=proto.SerializeToString())
+    assert answer.status_code == 422
+    assert "nowhere" in answer.json()["detail"]
+
+
+def test_a_model_whose_weights_lie_in_another_file_is_422(studio: Studio) -> None:
+    proto = onnx.load_model_from_string(studio.model)
+    tensor = proto.graph.initializer[0]
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="../../etc/passwd")
+    answer = studio.send(model=proto.SerializeToString())
+    assert answer.status_code == 422
+    assert "weights inside" in answer.json()["detail"]
 
 
 def test_a_missing_part_is_422(studio: Studio) -> None:
