@@ -15,9 +15,8 @@ from flows.data.pairs import View, make_pairs
 from flows.retrain import new_key
 from flows.run_folder import RunFolder
 from flows.steps.context import PROFILES
-from flows.steps.learn import load_weights
-from flows.tasks.vsr.architecture import Architecture
 from flows.tasks.vsr.net import VsrNet
+from flows.tasks.vsr.weights import load_net
 
 GATE_ENDED = ("passed", "blocked", "refused", "failed")
 ROLLOUT_ENDED = ("completed", "rolled_back", "killed", "paused")
@@ -40,9 +39,7 @@ class FirstAct:
 
     def float_net(self) -> VsrNet:
         """The float network behind the new model."""
-        net = VsrNet(Architecture.from_json(self.run.read_json("train.json")["architecture"]))
-        load_weights(net, self.run.read("float.npz"))
-        return net
+        return load_net(self.run.read("float.npz"))
 
 
 def first_act(stage: Stage, alarmed: Sight) -> FirstAct:

@@ -17,7 +17,7 @@ import numpy as np
 
 from flows.data.clips import Frames
 from flows.data.corpus import Clip, Corpus, Split
-from flows.data.degrade import Degradation, degrade
+from flows.data.degrade import Degradation, degrade, draw_hard, draw_normal
 from flows.data.pairs import View, load_view
 
 NORMAL, HARD = "normal", "hard"
@@ -53,22 +53,8 @@ class Scene:
 def degradations(condition: str, variants: int, seed: int) -> list[Degradation]:
     """Draws of a condition: a healthy call, or low light over a bad network."""
     random = np.random.default_rng([seed, condition == HARD])
-    found = []
-    for index in range(variants):
-        if condition == NORMAL:
-            found.append(Degradation(crf=float(random.uniform(18, 24)), seed=index))
-        else:
-            found.append(
-                Degradation(
-                    gain=float(random.uniform(0.38, 0.55)),
-                    noise=float(random.uniform(5.0, 8.0)),
-                    crf=float(random.uniform(35, 40)),
-                    drop=0.05,
-                    loss=0.03,
-                    seed=index,
-                )
-            )
-    return found
+    draw = draw_hard if condition == HARD else draw_normal
+    return [draw(random, index) for index in range(variants)]
 
 
 def make_scene(

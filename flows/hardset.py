@@ -30,13 +30,14 @@ class SearchSpace:
     """Coarse grid of conditions and the steps of the local search around its best points."""
 
     gains: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35)
-    noises: tuple[float, ...] = (0.0, 4.0, 8.0)
-    crfs: tuple[float, ...] = (22.0, 32.0, 38.0, 42.0)
+    noises: tuple[float, ...] = (0.0, 8.0, 16.0, 24.0)
+    crfs: tuple[float, ...] = (21.0, 27.0, 33.0, 39.0)
     drop: float = 0.05
     loss: float = 0.03
     frames: int = 9
     keep: int = 8
     local_rounds: int = 3
+    nearest: int = 8
     max_stand_ins: int = 16
 
     def grid(self) -> tuple[Degradation, ...]:
@@ -45,7 +46,7 @@ class SearchSpace:
         for gain in self.gains:
             for noise in self.noises:
                 for crf in self.crfs:
-                    bad = crf >= 36.0
+                    bad = crf >= 30.0
                     points.append(
                         Degradation(gain, noise, 0.0, crf, None, self.drop if bad else 0.0, self.loss if bad else 0.0)
                     )
@@ -193,31 +194,48 @@ class _Search:
     def cover(
         self, cluster: TargetCluster, reached: NDArray[np.bool_], eps: float
     ) -> tuple[list[StandIn], NDArray[np.bool_]]:
-        """Take the candidate that reaches most new members until all are reached or nothing helps."""
-        self._refine(cluster, eps)
-        found: list[StandIn] = []
-        reached = reached.copy()
-        reach = [(c, _reached(cluster.members, c.vectors, eps)) for c in self._candidates.values()]
-        while not reached.all() and len(found) < self._space.max_stand_ins:
-            candidate, hits = max(reach, key=lambda item: int((item[1] & ~reached).sum()))
-            new = int((hits & ~reached).sum())
-            if new == 0:
-                break
-            reached |= hits
-            found.append(_stand_in(cluster, candidate, new))
-        return found, reached
+        """Take the candidates that members lie nearest to, most members first, then whatever reaches the rest.
 
-    def _refine(self, cluster: TargetCluster, eps: float) -> None:
+        Being within `eps` is enough to count as reached, but not to be chosen: the nearest condition is the likeliest.
+        """
+        self._refine(cluster)
+        if reached.all():
+            return [], reached
+        candidates = list(self._candidates.values())
+        distances = np.stack([_distances(cluster.members, c.vectors).min(axis=1) for c in candidates])
+        wins = np.bincount(distances[:, ~reached].argmin(axis=0), minlength=len(candidates))
+        chosen = [int(index) for index in np.argsort(-wins, kind="stable")[: self._space.nearest] if wins[index]]
+        found: list[StandIn] = []
+        covered = reached.copy()
+        for index in chosen:
+            hits = distances[index] <= eps
+            if hits.any():
+                found.append(_stand_in(cluster, candidates[index], distances[index], int(wins[index])))
+                covered |= hits
+        while not covered.all() and len(found) < self._space.max_stand_ins:
+            new = ((distances <= eps) & ~covered).sum(axis=1)
+            index = int(new.argmax())
+            if new[index] == 0:
+                break
+            covered |= distances[index] <= eps
+            found.append(_stand_in(cluster, candidates[index], distances[index], int(new[index])))
+        return found, covered
+
+    def _refine(self, cluster: TargetCluster) -> None:
+        """Local search around the candidates that members lie nearest to."""
         for _ in range(self._space.local_rounds):
-            missed = cluster.members[
-                ~_reached(cluster.members, np.concatenate([c.vectors for c in self._candidates.values()]), eps)
-            ]
-            if len(missed) == 0:
-                return
-            nearest = sorted(self._candidates.items(), key=lambda item: _spread(missed, item[1].vectors))
-            for (index, degradation), _candidate in nearest[: self._space.keep]:
+            keys = list(self._candidates)
+            distances = np.stack(
+                [_distances(cluster.members, self._candidates[key].vectors).min(axis=1) for key in keys]
+            )
+            wins = np.bincount(distances.argmin(axis=0), minlength=len(keys))
+            best = [keys[int(index)] for index in np.argsort(-wins, kind="stable")[: self._space.keep] if wins[index]]
+            before = len(self._candidates)
+            for index, degradation in best:
                 for neighbour in _neighbours(degradation):
                     self._embed(index, neighbour)
+            if len(self._candidates) == before:
+                return
 
     def _embed(self, index: int, degradation: Degradation) -> None:
         key = (index, degradation)
@@ -239,7 +257,7 @@ def _sources(clips: Iterable[tuple[Clip, View]], frames: int) -> list[_Source]:
 
 def _neighbours(point: Degradation) -> tuple[Degradation, ...]:
     moves = [replace(point, gain=round(min(1.0, max(0.2, point.gain * factor)), 3)) for factor in (0.87, 1.15)]
-    moves += [replace(point, noise=round(max(0.0, point.noise + step), 2)) for step in (-1.5, 1.5)]
+    moves += [replace(point, noise=round(max(0.0, point.noise + step), 2)) for step in (-3.0, 3.0)]
     moves += [replace(point, crf=min(48.0, max(16.0, point.crf + step))) for step in (-2.0, 2.0)]
     moves += [point.with_seed(point.seed + 1)]
     return tuple(moves)
@@ -256,18 +274,14 @@ def _reached(members: Vectors, vectors: Vectors, eps: float) -> NDArray[np.bool_
     return np.asarray(_distances(members, vectors).min(axis=1) <= eps)
 
 
-def _spread(members: Vectors, vectors: Vectors) -> float:
-    return float(_distances(members, vectors).min(axis=1).mean())
-
-
-def _stand_in(cluster: TargetCluster, candidate: _Candidate, reached: int) -> StandIn:
+def _stand_in(cluster: TargetCluster, candidate: _Candidate, distances: NDArray[np.float64], reached: int) -> StandIn:
     return StandIn(
         cluster.id,
         candidate.source.clip.id,
         candidate.source.view,
         candidate.degradation,
         candidate.vectors,
-        float(_distances(cluster.members, candidate.vectors).min()),
+        float(distances.min()),
         reached,
     )
 

@@ -80,7 +80,7 @@ def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
     run.progress("degrading clips", 0.5)
     stressed = pairs((*conditions, *earlier), 24)
     run.progress("degrading clips", 0.9)
-    return TrainingPairs(normal, stressed, pairs(NORMAL_CONDITIONS[:1], 3), pairs(aside or conditions, 3))
+    return TrainingPairs(normal, stressed, pairs(NORMAL_CONDITIONS[:1], 2), pairs(aside[:1] or conditions[:1], 2))
 
 
 def _to_json(found: HardSet) -> Json:

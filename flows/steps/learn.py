@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
-
-import numpy as np
-import torch
 
 from flows.errors import BudgetError
 from flows.quant.qat import QAT_SETTINGS, qat
@@ -19,12 +15,14 @@ from flows.steps.context import RunContext
 from flows.steps.hard import TrainingPairs
 from flows.tasks.training import Budget
 from flows.tasks.vsr.architecture import Architecture
+from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.metrics import evaluate
 from flows.tasks.vsr.net import VsrNet
 from flows.tasks.vsr.supernet import load_supernet, save_supernet
 from flows.tasks.vsr.train import TrainSettings, finetune
+from flows.tasks.vsr.weights import load_net, save_net
 
-ADAPT_SHARE, FINETUNE_SHARE, QAT_SHARE = 0.22, 0.58, 0.20
+ADAPT_SHARE, FINETUNE_SHARE, QAT_SHARE = 0.15, 0.70, 0.15
 MINIMUM_MINUTES = 0.2
 DDR_LIMIT = 1.08
 
@@ -44,7 +42,7 @@ def measure(run: RunContext) -> Json:
         supernet.space, run.parent.architecture.trunk, run.settings.targets, run.settings.profiles, run.lab_command,
         progress=lambda share: run.progress("measuring operators", share),
     )  # fmt: skip
-    run.folder.write("operators.json", table.to_json().encode())
+    run.folder.write("operator_table.json", table.to_json().encode())
     return {"rows": len(table.rows), "facts": table.facts}
 
 
@@ -59,7 +57,7 @@ def search_architecture(run: RunContext, pairs: TrainingPairs, studied: Json) ->
         progress=lambda share, what: run.progress(f"adapting the supernet: {what}", share),
     )  # fmt: skip
     save_supernet(supernet, run.folder.path / "supernet.npz")
-    table = OperatorTable.from_json(run.folder.read("operators.json").decode())
+    table = OperatorTable.from_json(run.folder.read("operator_table.json").decode())
     supernet.eval()
 
     def quality(architecture: Architecture) -> float:
@@ -84,16 +82,14 @@ def cost_ratio(table: OperatorTable, architecture: Architecture, production: Arc
 def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     """Fine-tune the chosen network in float; the weights are `float.npz`."""
     architecture = Architecture.from_json(searched["chosen"])
-    net = load_supernet(run.folder.path / "supernet.npz").extract(architecture)
-    if architecture == run.parent.architecture and run.parent.weights is not None:
-        load_weights(net, run.parent.weights.read_bytes())
+    net = inherit(parent_network(run), architecture)
     finetune(
         net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
         settings=TrainSettings(rate=1.5e-3, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / "finetune.pt",
     )  # fmt: skip
-    run.folder.write("float.npz", weights_of(net))
+    run.folder.write("float.npz", save_net(net))
     return {
         "architecture": architecture.to_json(),
         "normal_validation": evaluate(net, pairs.normal_validation).psnr_y,
@@ -101,10 +97,9 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     }
 
 
-def quantise(run: RunContext, pairs: TrainingPairs, trained: Json) -> Json:
+def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
-    net = VsrNet(Architecture.from_json(trained["architecture"]))
-    load_weights(net, run.folder.read("float.npz"))
+    net = load_net(run.folder.read("float.npz"))
     quantised = qat(
         net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE), settings=replace(QAT_SETTINGS, seed=run.settings.seed),
         checkpoint=run.folder.path / "qat.pt",
@@ -123,24 +118,9 @@ def quantise(run: RunContext, pairs: TrainingPairs, trained: Json) -> Json:
 
 def parent_network(run: RunContext) -> VsrNet:
     """The production network in float: its own weights when they were kept, else the supernet's slice."""
-    net = load_supernet(run.parent.supernet).extract(run.parent.architecture)
     if run.parent.weights is not None:
-        load_weights(net, run.parent.weights.read_bytes())
-    return net
-
-
-def weights_of(net: VsrNet) -> bytes:
-    """Float weights as npz."""
-    buffer = io.BytesIO()
-    arrays = {name: value.detach().contiguous().numpy() for name, value in net.state_dict().items()}
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def load_weights(net: VsrNet, data: bytes) -> None:
-    """Inverse of `weights_of`, in place."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        net.load_state_dict({name: torch.from_numpy(archive[name].astype(np.float32)) for name in archive.files})
+        return load_net(run.parent.weights.read_bytes())
+    return load_supernet(run.parent.supernet).extract(run.parent.architecture)
 
 
 def _budget(run: RunContext, share: float) -> Budget:

@@ -18,16 +18,14 @@ from flows.run_folder import Json
 from flows.steps.context import RunContext
 from flows.steps.evaluation import conditions_of, evaluation_frames
 from flows.steps.hard import hard_conditions, parent_vectors
-from flows.steps.learn import load_weights
 from flows.tasks.vsr.architecture import Architecture
 from flows.tasks.vsr.metrics import evaluate
-from flows.tasks.vsr.net import VsrNet
+from flows.tasks.vsr.weights import load_net
 
 
-def prove(run: RunContext, hard: Json, trained: Json) -> Json:
+def prove(run: RunContext, hard: Json) -> Json:
     """Float, INT8 and parent on held-out clips, in numbers, a row for each condition and frame size."""
-    net = VsrNet(Architecture.from_json(trained["architecture"]))
-    load_weights(net, run.folder.read("float.npz"))
+    net = load_net(run.folder.read("float.npz"))
     model = run.folder.read("model.onnx")
     report: Json = {}
     for frames in evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key):
