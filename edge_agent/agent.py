@@ -15,20 +15,21 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from contracts.clock import Clock
-from contracts.wire import Cause, InstallStage
-from edge_agent.bundles import UNUSABLE, Bundles
+from contracts.wire import InstallStage
+from edge_agent.bundles import Bundles
+from edge_agent.changeover import Changeover
 from edge_agent.disk import Disk
-from edge_agent.errors import AgentError, PlatformError, SlotError
-from edge_agent.journal import Journal, Note
+from edge_agent.errors import AgentError, PlatformError
+from edge_agent.journal import Journal
 from edge_agent.observation import Observation
-from edge_agent.observers.health import HealthWindow, Played, TrialLimits, Verdict
+from edge_agent.observers.health import HealthWindow, Played, TrialLimits
 from edge_agent.picture import enlarge
 from edge_agent.planner import plan, wanted
 from edge_agent.platform import Mail, Standing, StateKeeper
 from edge_agent.playback import Playback
 from edge_agent.sinks import Sink
 from edge_agent.slot_store import SlotStore
-from edge_agent.slots import Slots, confirm, count_end, count_start, roll_back
+from edge_agent.slots import Slots
 from edge_agent.sources import Source, SourceFrame
 from edge_agent.trial import TrialWatch
 from edge_agent.update import Change, UpdateExecutor
@@ -82,11 +83,8 @@ class Counters:
     observed: int = 0
     killed_frames: int = 0
     plain_frames: int = 0
-    confirmed: int = 0
-    rolled_back: int = 0
     unverified_frames: int = 0
     sync_errors: int = 0
-    last_cause: str = ""
     last_error: str = ""
 
 
@@ -96,15 +94,28 @@ class Agent:
     def __init__(self, parts: Parts, settings: LoopSettings) -> None:
         self._parts, self._settings = parts, settings
         self._change: Change | None = None
-        self._owed: Callable[[Slots], Slots] | None = None
         self._syncing = threading.Lock()
         self._health = HealthWindow(settings.budget_ms)
         self._health_since = parts.clock.now()
-        self._trial = TrialWatch(settings.trial, settings.budget_ms)
-        self._fallback: Playback | None = None
         self.counters = Counters()
-        self.causes: Counter[str] = Counter()
-        self.playback = self._start()
+        self._changeover = Changeover(
+            parts.slots,
+            parts.bundles,
+            parts.journal,
+            TrialWatch(settings.trial, settings.budget_ms),
+            parts.clock,
+            self._flush_health,
+        )
+
+    @property
+    def playback(self) -> Playback:
+        """The bundle that plays."""
+        return self._changeover.playback
+
+    @property
+    def causes(self) -> Counter[str]:
+        """Roll backs since the start, by cause."""
+        return self._changeover.causes
 
     @property
     def slots(self) -> Slots:
@@ -112,7 +123,7 @@ class Agent:
 
     @property
     def on_trial(self) -> bool:
-        return self._trial.running
+        return self._changeover.on_trial
 
     @property
     def killed(self) -> bool:
@@ -121,7 +132,9 @@ class Agent:
 
     def step(self) -> bool:
         """Play one frame; False when the source has ended. Raises VideoError when the source is damaged."""
-        self._take_change()
+        change, self._change = self._change, None
+        if change is not None:
+            self._changeover.take(change)
         frame = self._parts.source.next()
         if frame is None:
             return False
@@ -139,7 +152,7 @@ class Agent:
         if platform is None or not self._syncing.acquire(blocking=False):
             return
         try:
-            self._settle()
+            self._changeover.settle()
             for task in (self._update, self._send):
                 self._guarded(task, platform)
         finally:
@@ -154,7 +167,7 @@ class Agent:
     def close(self) -> None:
         """Finish the recording, keep the running day and the last health window."""
         self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
-        self._commit(count_end)
+        self._changeover.end()
         self._parts.observation.save()
         self._parts.sink.close()
         self._parts.source.close()
@@ -164,6 +177,10 @@ class Agent:
         bundles = self._parts.bundles
         return {
             **asdict(self.counters),
+            "confirmed": self._changeover.confirmed,
+            "rolled_back": self._changeover.rolled_back,
+            "last_cause": self._changeover.last_cause,
+            "last_error": self.counters.last_error or self._changeover.last_error,
             **self._parts.observation.status(),
             "running_digest": self.playback.digest,
             "running_version": self.playback.version,
@@ -188,7 +205,7 @@ class Agent:
         counters.unverified_frames += not self._parts.bundles.is_verified(playback.digest)
         now = self._parts.clock.now()
         turn = counters.frames - 1
-        upscale = self._trial.running or turn % self._settings.upscale_every == 0
+        upscale = self.on_trial or turn % self._settings.upscale_every == 0
         observe = turn % self._settings.observe_every == 0
         played = Played()
         if observe:
@@ -198,8 +215,7 @@ class Agent:
             played = played.joined(self._compose(playback, frame))
         self._health.add(played)
         self._report_health(now)
-        if self._trial.running:
-            self._judge(self._trial.add(played, now))
+        self._changeover.watch(played, now)
 
     def _compose(self, playback: Playback, frame: SourceFrame) -> Played:
         try:
@@ -234,115 +250,8 @@ class Agent:
         self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
         self._health_since = now
 
-    # bundles
-
-    def _start(self) -> Playback:
-        """Decide what plays first; a bundle that cannot be used any more is left for the one before it."""
-        before = self.slots
-        after = self._commit(count_start)
-        if before.on_trial and not after.on_trial:
-            self._tell_roll_back(before.running.digest, Cause.CRASH, "too many starts without a confirmation")
-        for _ in range(2):
-            try:
-                playback = self._parts.bundles.for_slots(self.slots)
-                break
-            except UNUSABLE as error:
-                self._leave_at_start(error)
-        else:
-            playback = self._parts.bundles.built_in
-        if self.slots.on_trial and playback.digest == self.slots.running.digest:
-            self._trial.begin(self._parts.clock.now())
-        return playback
-
-    def _leave_at_start(self, error: Exception) -> None:
-        digest = self.slots.running.digest
-        log.warning("stored bundle %s is not usable: %s", digest[:12], error)
-        self._commit(lambda slots: roll_back(slots, Cause.DAMAGED, str(error)))
-        self._tell_roll_back(digest, Cause.DAMAGED, str(error))
-
-    def _take_change(self) -> None:
-        change = self._change
-        if change is None:
-            return
-        self._change = None
-        try:
-            self._parts.slots.apply(change.transition)
-        except (OSError, SlotError) as error:
-            self.counters.last_error = f"change of bundle put off: {error}"[:200]
-            return
-        now = self._parts.clock.now()
-        self._flush_health(now)
-        self._fallback = self.playback if change.trial else None
-        self.playback = change.playback
-        self._trial.begin(now) if change.trial else self._trial.end()
-        for note in change.notes:
-            self._parts.journal.note(note)
-            if note.stage is InstallStage.ROLLED_BACK:
-                self._count_roll_back(note.cause)
-
-    def _judge(self, verdict: Verdict) -> None:
-        if not verdict.done:
-            return
-        self._trial.end()
-        self._flush_health(self._parts.clock.now())
-        digest = self.playback.digest
-        if verdict.cause is Cause.NONE:
-            self._commit(confirm)
-            self._fallback = None
-            self.counters.confirmed += 1
-            self._parts.journal.note(Note(digest, InstallStage.CONFIRMED))
-            return
-        self.playback = self._before(verdict)
-        self._fallback = None
-        self._commit(lambda slots: roll_back(slots, verdict.cause, verdict.detail))
-        self._tell_roll_back(digest, verdict.cause, verdict.detail)
-
-    def _before(self, verdict: Verdict) -> Playback:
-        """Return what plays after a roll back: in memory as a rule, from disk after a restart during the
-        trial.
-        """
-        after = roll_back(self.slots, verdict.cause)
-        if self._fallback is not None and self._fallback.digest == (after.running.digest or self._fallback.digest):
-            return self._fallback if after.active else self._parts.bundles.built_in
-        try:
-            return self._parts.bundles.for_slots(after)
-        except UNUSABLE as error:
-            log.warning("the bundle before is not usable (%s); the built-in one plays", error)
-            return self._parts.bundles.built_in
-
-    def _tell_roll_back(self, digest: str, cause: Cause, detail: str) -> None:
-        log.warning("bundle %s rolled back (%s): %s", digest[:12], cause.value, detail)
-        self._count_roll_back(cause)
-        self._parts.journal.note(Note(digest, InstallStage.ROLLED_BACK, cause, detail))
-
-    def _count_roll_back(self, cause: Cause) -> None:
-        self.counters.rolled_back += 1
-        self.counters.last_cause = cause.value
-        self.causes[cause.value] += 1
-
-    def _commit(self, transition: Callable[[Slots], Slots]) -> Slots:
-        """Make a decision of this loop durable; when the disk refuses, `sync` tries again."""
-        try:
-            return self._parts.slots.apply(transition)
-        except OSError as error:
-            self._owed = transition
-            self.counters.last_error = f"slot record not written: {error}"[:200]
-            return self.slots
-
-    def _settle(self) -> None:
-        owed = self._owed
-        if owed is None:
-            return
-        try:
-            self._parts.slots.apply(owed)
-        except OSError:
-            return
-        except SlotError:
-            log.warning("an owed change of the slots is no longer possible")
-        self._owed = None
-
     def _stage(self) -> InstallStage:
-        return InstallStage.TRIAL if self._trial.running else InstallStage.CONFIRMED
+        return InstallStage.TRIAL if self.on_trial else InstallStage.CONFIRMED
 
     # platform
 
@@ -350,7 +259,7 @@ class Agent:
         state = platform.keeper.poll()
         if not platform.keeper.known or state.killed:
             return
-        if self._change is not None or self._owed is not None:
+        if self._change is not None or self._changeover.owes:
             return
         slots = self.slots
         steps = plan(slots, wanted(state, platform.device_id, self._parts.observation.tags, slots), state)

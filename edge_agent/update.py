@@ -41,8 +41,12 @@ LONGEST_PAUSE_S = 600.0
 
 @dataclass(frozen=True)
 class Change:
-    """What the frame loop does between two frames: commit `transition`, then play `playback`."""
+    """What the frame loop does between two frames: commit `transition`, then play `playback`.
 
+    `leaves` is the digest of the slot that ran when the change was prepared ("" for the built-in bundle).
+    """
+
+    leaves: str
     transition: Callable[[Slots], Slots]
     playback: Playback
     notes: tuple[Note, ...]
@@ -113,11 +117,11 @@ class UpdateExecutor:
         note = Note(slots.running.digest, InstallStage.ROLLED_BACK, cause, detail)
         after = transition(slots)
         try:
-            return Change(transition, self._bundles.for_slots(after), (note,))
+            return Change(note.digest, transition, self._bundles.for_slots(after), (note,))
         except UNUSABLE as error:
             log.warning("the bundle to go back to is not usable (%s); the built-in one takes over", error)
             safe = partial(use_built_in, cause=cause, detail=detail)
-            return Change(safe, self._bundles.built_in, (note,))
+            return Change(note.digest, safe, self._bundles.built_in, (note,))
 
     def _download(self, want: Want) -> None:
         self._rest_if_paused(want)
@@ -167,14 +171,15 @@ class UpdateExecutor:
         digest = want.target.digest
         playback = self._open(want)
         transition = partial(begin_trial, digest=digest, offer=want.offer)
-        return Change(transition, playback, (Note(digest, InstallStage.TRIAL),), trial=True)
+        leaves = self._slots.slots.running.digest
+        return Change(leaves, transition, playback, (Note(digest, InstallStage.TRIAL),), trial=True)
 
     def _exchange(self, want: Want) -> Change:
         digest, left = want.target.digest, self._slots.slots.running.digest
         playback = self._open(want)
         back = (Note(left, InstallStage.ROLLED_BACK, Cause.WITHDRAWN),) if left else ()
         notes = (*back, Note(digest, InstallStage.CONFIRMED))
-        return Change(partial(exchange, digest=digest), playback, notes)
+        return Change(left, partial(exchange, digest=digest), playback, notes)
 
     def _open(self, want: Want) -> Playback:
         try:

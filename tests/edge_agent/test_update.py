@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from edge_agent.agent import Agent
+from edge_agent.playback import Enhanced
 from edge_agent.slots import SlotState
+from edge_agent.sources import SourceFrame
 from tests.edge_agent.workshop import Workshop, play
 from tests.support.platform_twin import PlatformTwin
+
+
+class Racing:
+    """Lets the platform withdraw a rollout in the very frame that ends its trial."""
+
+    def __init__(self, agent: Agent, withdraw: Callable[[], object]) -> None:
+        self._agent, self._withdraw, self._play = agent, withdraw, agent.playback.upscale
+
+    def upscale(self, frame: SourceFrame) -> Enhanced:
+        self._withdraw()
+        self._agent.sync()
+        return self._play(frame)
 
 
 def test_a_device_takes_the_offered_bundle_and_confirms_it_after_a_healthy_trial(
@@ -115,6 +131,27 @@ def test_a_rollout_that_ends_takes_its_devices_back_to_the_old_slot_without_a_do
     assert agent.slots.running.state is SlotState.CONFIRMED
     assert sum(count for path, count in twin.requests.items() if "/targets/" in path) == before
     assert ("rolled_back", "withdrawn") in twin.installs
+
+
+def test_a_change_that_was_prepared_for_another_situation_is_dropped(workshop: Workshop, twin: PlatformTwin) -> None:
+    good, bad = workshop.bundle("2.0"), workshop.bundle("3.0", errors_from=4)
+    baseline = workshop.released(good)
+    twin.set_state(epoch=2, baseline=baseline)
+    agent = workshop.agent()
+    agent.sync()
+    play(agent, 10)
+    offer = {"id": "r1", "target": workshop.released(bad).model_dump(), "salt": "s", "basis_points": 10_000}
+    twin.set_state(epoch=3, baseline=baseline, rollouts=[offer])
+    agent.sync()
+    play(agent, 6)
+    assert agent.on_trial
+    late = Racing(agent, lambda: twin.set_state(epoch=4, baseline=baseline))
+    agent.playback.upscale = late.upscale  # type: ignore[attr-defined, method-assign]  # a toy's method
+    play(agent, 2)
+
+    assert agent.slots.rollbacks[-1].cause == "driver_errors"
+    assert agent.slots.running.version == "2.0", "the bundle before is not rolled back as well"
+    assert agent.playback.digest == good.digest
 
 
 def test_a_device_outside_of_the_stage_keeps_what_it_has(workshop: Workshop, twin: PlatformTwin) -> None:
