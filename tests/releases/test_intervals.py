@@ -148,8 +148,11 @@ def test_a_sample_without_spread_keeps_the_least_believable_spread() -> None:
 
 def test_a_handful_of_devices_pays_for_its_estimated_spread() -> None:
     few = mixture_interval(difference(Sample(3, 0.0, 1.0), Sample(3, 0.0, 1.0), 0.0), 0.05, 300)
-    many = mixture_interval(difference(Sample(300, 0.0, 100.0), Sample(300, 0.0, 100.0), 0.0), 0.05, 300)
-    assert few.upper / math.sqrt(2 / 3) > many.upper / math.sqrt(2 / 3)
+    normal = math.sqrt(2 / 3) * mixture_multiplier(6, 0.05, tuning(0.05, 300))
+    assert few.upper > 2 * normal
+    many = mixture_interval(difference(Sample(300, 0.0, 1.0), Sample(300, 0.0, 1.0), 0.0), 0.05, 300)
+    normal = math.sqrt(2 / 300) * mixture_multiplier(600, 0.05, tuning(0.05, 300))
+    assert many.upper == pytest.approx(normal, rel=0.02)
 
 
 def test_the_order_of_devices_does_not_change_a_bit() -> None:
