@@ -54,12 +54,12 @@ class Degradation:
 
 NORMAL = Degradation()
 NORMAL_VARIETY = tuple(Degradation(crf=crf) for crf in (18.0, 20.0, 22.0, 24.0, 26.0))
-HARD = Degradation(gain=0.42, noise=18.0, crf=32.0, drop=0.05, loss=0.03)
-"""Low light, a noisy sensor, about a sixth of the healthy bit rate, lost frames."""
+HARD = Degradation(gain=0.42, noise=20.0, crf=31.0, drop=0.05, loss=0.03)
+"""Low light, a noisy sensor, about a quarter of the healthy bit rate, lost frames."""
 HARD_VARIETY = (
-    Degradation(gain=0.5, noise=14.0, crf=30.0, drop=0.05, loss=0.02),
+    Degradation(gain=0.5, noise=16.0, crf=30.0, drop=0.05, loss=0.02),
     HARD,
-    Degradation(gain=0.35, noise=22.0, crf=33.0, drop=0.05, loss=0.03),
+    Degradation(gain=0.35, noise=25.0, crf=32.0, drop=0.05, loss=0.03),
 )
 
 

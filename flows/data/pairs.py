@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flows.data.clips import Frames
 from flows.data.corpus import Clip, read
 from flows.data.degrade import Degradation, degrade
 from flows.data.errors import CorpusError
 from flows.limits import LIMITS
+
+_LEVEL_FLOOR = 1.0 / 255.0
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,14 @@ class Pair:
     degradation: Degradation
     low: Frames
     high: Frames
+
+    @property
+    def level(self) -> float:
+        """Root mean square error of repeated pixels, 0..1: how hard this pair is, measured on up to four frames."""
+        picked = slice(None, None, max(1, len(self.low) // 4))
+        repeated = self.low[picked].repeat(2, axis=1).repeat(2, axis=2)
+        error = repeated.astype(np.float32) - self.high[picked]
+        return max(float(np.sqrt(np.square(error).mean())) / 255.0, _LEVEL_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,8 @@ class PairSet:
     """A list of pairs that patches are drawn from, each pair in proportion to its pixels' square root."""
 
     pairs: tuple[Pair, ...]
-    _weights: np.ndarray[tuple[int], np.dtype[np.float64]] = field(init=False, repr=False, compare=False)
+    _weights: NDArray[np.float64] = field(init=False, repr=False, compare=False)
+    _levels: NDArray[np.float32] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.pairs:
@@ -48,6 +60,7 @@ class PairSet:
             raise CorpusError(f"pairs take {self.bytes >> 20} MiB, limit {LIMITS.max_pair_bytes >> 20}; use fewer")
         sizes = np.array([np.sqrt(pair.low.size) for pair in self.pairs])
         object.__setattr__(self, "_weights", sizes / sizes.sum())
+        object.__setattr__(self, "_levels", np.array([pair.level for pair in self.pairs], np.float32))
 
     @property
     def bytes(self) -> int:
@@ -56,11 +69,17 @@ class PairSet:
 
     def patches(self, count: int, size: int, random: np.random.Generator) -> tuple[Frames, Frames]:
         """`count` random patches: low [count, size, size, 3] and high [count, 2*size, 2*size, 3], flipped at random."""
+        low, high, _ = self.draw(count, size, random)
+        return low, high
+
+    def draw(self, count: int, size: int, random: np.random.Generator) -> tuple[Frames, Frames, NDArray[np.float32]]:
+        """Like `patches`, with the level (see `Pair.level`) of the pair that each patch was cut from, [count]."""
         low = np.empty((count, size, size, 3), np.uint8)
         high = np.empty((count, 2 * size, 2 * size, 3), np.uint8)
-        for slot, index in enumerate(random.choice(len(self.pairs), count, p=self._weights)):
+        picked = random.choice(len(self.pairs), count, p=self._weights)
+        for slot, index in enumerate(picked):
             low[slot], high[slot] = _patch(self.pairs[index], size, random)
-        return low, high
+        return low, high, self._levels[picked]
 
 
 def make_pairs(

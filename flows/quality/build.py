@@ -69,7 +69,7 @@ def observe_material(model: bytes, material: Sequence[Group]) -> tuple[ObserverP
         for snippet in group.snippets:
             seen = runner.observe(snippet.frames).embedding
             embeddings.append(seen)
-            losses += [snippet.loss] * len(seen)
+            losses += [group.expected_loss] * len(seen)
             healthy += [
                 condition.crf <= 27 and condition.noise <= 1.5 and condition.gain >= 0.8 and condition.blur == 0.0
             ] * len(seen)

@@ -19,6 +19,7 @@ _SPREAD_FLOOR = 0.05
 _RIDGE = 1e-2
 _HEALTHY_TAIL = 0.995
 _HARD_TAIL = 0.10
+_TAU_SHARE = 0.25
 
 Floats = NDArray[np.float64]
 
@@ -68,9 +69,9 @@ def fit_score(embeddings: NDArray[np.float32], losses: Floats) -> tuple[Floats, 
 
 
 def choose_tau(healthy: Floats, hard: Floats) -> float:
-    """Halfway between the top of healthy and the bottom of hard scores; above the healthy tail in any case."""
+    """A quarter of the way from the top of healthy to the bottom of hard scores; above the healthy tail in any case."""
     top = float(np.quantile(healthy, _HEALTHY_TAIL))
-    return max(top, 0.5 * (top + float(np.quantile(hard, _HARD_TAIL))))
+    return top + _TAU_SHARE * max(0.0, float(np.quantile(hard, _HARD_TAIL)) - top)
 
 
 def _edges(along: Floats) -> Floats:

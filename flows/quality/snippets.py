@@ -18,7 +18,7 @@ from flows.data.degrade import NORMAL, Degradation, blur, degrade
 from flows.data.pairs import View, load_view
 from flows.tasks.vsr.metrics import Upscaler, psnr_y
 
-SIZES = ((72, 88), (96, 128), (136, 160))
+SIZES = ((72, 88), (72, 88), (96, 128), (136, 160))
 FRAMES = 3
 _CODED = 9
 _STEP = 3
@@ -41,6 +41,11 @@ class Group:
 
     degradation: Degradation
     snippets: tuple[Snippet, ...]
+
+    @property
+    def expected_loss(self) -> float:
+        """Mean loss over contents, dB: what the condition costs, whatever is in the picture."""
+        return float(np.mean([snippet.loss for snippet in self.snippets]))
 
 
 def make_groups(
@@ -66,7 +71,7 @@ def sample_degradation(random: np.random.Generator) -> Degradation:
     dark, noisy, coarse, soft = random.random(4) < (0.6, 0.6, 0.6, 0.2)
     return Degradation(
         gain=random.uniform(0.3, 0.75) if dark else random.uniform(0.8, 1.0),
-        noise=random.uniform(2.0, 24.0) if noisy else random.uniform(0.0, 1.5),
+        noise=random.uniform(3.0, 28.0) if noisy else random.uniform(0.0, 1.5),
         crf=random.uniform(29.0, 42.0) if coarse else random.uniform(16.0, 27.0),
         blur=random.uniform(0.6, 1.6) if soft else 0.0,
         loss=0.03 if random.random() < 0.5 else 0.0,

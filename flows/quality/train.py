@@ -99,11 +99,12 @@ def train_quality(
         random=np.random.default_rng(settings.seed),
     )
     labels = torch.from_numpy(np.stack([labels_of(group.degradation) for group in groups]))
+    losses = torch.tensor([group.expected_loss for group in groups])
 
     def loss_of(step: int, share: float) -> Tensor:
         picked = loop.random.choice(len(groups), settings.groups_per_step, replace=False)
         snippets = [snippet for index in picked for snippet in groups[index].snippets]
-        return _loss(trainee, snippets, labels, names, settings, share)
+        return _loss(trainee, snippets, labels, losses, names, settings, share)
 
     with one_thread():
         loop.run(loss_of)
@@ -145,6 +146,7 @@ def _loss(
     trainee: QualityTrainee,
     snippets: list[Snippet],
     labels: Tensor,
+    losses: Tensor,
     names: list[str],
     settings: QualitySettings,
     share: float,
@@ -152,11 +154,10 @@ def _loss(
     vectors, embeddings = observe_snippets(trainee, snippets)
     group = torch.tensor([snippet.group for snippet in snippets])
     wanted = labels[group]
-    measured = torch.tensor([snippet.loss for snippet in snippets])
     clip = torch.tensor([names.index(snippet.clip) for snippet in snippets])
     naming = F.smooth_l1_loss(trainee.name_vector(vectors), wanted)
     naming = naming + F.smooth_l1_loss(trainee.name_embedding(embeddings), wanted)
-    score = F.smooth_l1_loss(trainee.score(embeddings)[:, 0], measured)
+    score = F.smooth_l1_loss(trainee.score(embeddings)[:, 0], losses[group])
     ratio = torch.log(spread_ratio(vectors, group)) + 0.5 * torch.log(spread_ratio(embeddings, group))
     reversed_vectors = reverse_gradient(vectors, min(1.0, 2.0 * share))
     guess = F.cross_entropy(trainee.guess_clip(reversed_vectors), clip)

@@ -21,7 +21,7 @@ from flows.quant.networks import QuantVsrNet
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.metrics import Metrics, evaluate
 from flows.tasks.vsr.net import VsrNet
-from flows.tasks.vsr.train import TrainSettings, easy_count, finetune, mixed_batch, psnr_loss
+from flows.tasks.vsr.train import TrainSettings, finetune, mixed_batch, relative_loss
 
 QAT_SETTINGS = TrainSettings(batch=12, patch=32, rate=2e-4)
 _SCALE_FACTOR = 0.1
@@ -121,11 +121,11 @@ def _train(
     teacher.eval()
 
     def loss_of(step: int, share: float) -> Tensor:
-        low, high = mixed_batch(normal, hard, settings, loop.random)
+        low, high, level = mixed_batch(normal, hard, settings, loop.random)
         with torch.no_grad():
             soft = teacher(low)
         target = (1.0 - _TEACHER_SHARE) * high + _TEACHER_SHARE * soft
-        return psnr_loss(network(low), target, None if hard is None else easy_count(settings))
+        return relative_loss(network(low), target, level)
 
     with one_thread():
         loop.run(loss_of)

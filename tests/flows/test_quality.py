@@ -134,7 +134,7 @@ def test_score_head_recovers_a_linear_rule() -> None:
 def test_threshold_stays_above_healthy_frames() -> None:
     healthy, hard = np.linspace(0, 1, 1000), np.linspace(0.5, 4, 1000)
     assert (healthy > choose_tau(healthy, hard)).mean() < 0.01
-    assert choose_tau(healthy, hard + 4) == pytest.approx(0.5 * (0.995 + 4.85), abs=0.01)
+    assert choose_tau(healthy, hard + 4) == pytest.approx(0.995 + 0.25 * (4.85 - 0.995), abs=0.01)
 
 
 def test_whitened_healthy_frames_have_about_unit_variance_and_no_direction_explodes() -> None:

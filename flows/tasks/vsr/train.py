@@ -1,6 +1,7 @@
 """Training of the x2 task: hand-made nets, the supernet, and fine-tuning on a mix of normal and hard pairs.
 
-The loss is PSNR itself, condition by condition (see `psnr_loss`). bf16 autocast with channels-last memory makes a step two to three times faster on CPUs that have bf16.
+The loss is PSNR itself, recording by recording (see `relative_loss`). bf16 autocast with channels-last memory makes a
+step two to three times faster on CPUs that have bf16.
 """
 
 from __future__ import annotations
@@ -99,10 +100,10 @@ def train_supernet(
 
     def loss_of(step: int, share: float) -> Tensor:
         nonlocal sorted_already
-        low, high = mixed_batch(normal, None, settings, loop.random)
+        low, high, level = mixed_batch(normal, None, settings, loop.random)
         with _autocast():
             teacher = supernet(low)
-        loss = psnr_loss(teacher, high)
+        loss = relative_loss(teacher, high, level)
         if share < warm_up:
             return loss
         if not sorted_already:
@@ -113,7 +114,7 @@ def train_supernet(
         for chosen in students():
             with _autocast():
                 student = supernet(low, chosen)
-            loss = loss + psnr_loss(student, soft)
+            loss = loss + relative_loss(student, soft, level)
         return loss
 
     with one_thread():
@@ -122,16 +123,22 @@ def train_supernet(
     return supernet
 
 
-def psnr_loss(output: Tensor, target: Tensor, easy: int | None = None) -> Tensor:
-    """PSNR as a loss: log of the mean root error over patches, [n, 3, h, w].
+def relative_loss(output: Tensor, target: Tensor, level: Tensor) -> Tensor:
+    """Mean over patches of root error over the level of the patch's recording; [n, 3, h, w] and [n].
 
-    With `easy`, the first `easy` patches and the others count half each, so that a dark condition weighs as much as a
-    bright one. Inside a condition patches with large errors decide, as they do in the PSNR of a whole frame.
+    To first order this is minus the mean PSNR over recordings: a dark or a smooth recording weighs as much as a bright
+    or a busy one; inside a recording patches with large errors decide, as they do in the PSNR of whole frames.
     """
-    root = ((output.float() - target).square().mean(dim=(1, 2, 3)) + _MSE_FLOOR).sqrt()
-    if easy is None or not 0 < easy < len(root):
-        return 0.2 * torch.log(root.mean())
-    return 0.1 * (torch.log(root[:easy].mean()) + torch.log(root[easy:].mean()))
+    return (_root_error(output, target) / level).mean()
+
+
+def psnr_loss(output: Tensor, target: Tensor) -> Tensor:
+    """Minus PSNR up to constants, for patches of one recording or of unknown origin: log of the mean root error."""
+    return 0.2 * torch.log(_root_error(output, target).mean())
+
+
+def _root_error(output: Tensor, target: Tensor) -> Tensor:
+    return ((output.float() - target).square().mean(dim=(1, 2, 3)) + _MSE_FLOOR).sqrt()
 
 
 def to_batch(low: np.ndarray, high: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -152,10 +159,10 @@ def _fit(
     loop = _loop(net, budget, settings, progress, checkpoint)
 
     def loss_of(step: int, share: float) -> Tensor:
-        low, high = mixed_batch(normal, hard, settings, loop.random)
+        low, high, level = mixed_batch(normal, hard, settings, loop.random)
         with _autocast():
             output = net(low)
-        return psnr_loss(output, high, None if hard is None else easy_count(settings))
+        return relative_loss(output, high, level)
 
     net.train()
     with one_thread():
@@ -179,19 +186,14 @@ def _loop(
 
 def mixed_batch(
     normal: PairSet, hard: PairSet | None, settings: TrainSettings, random: np.random.Generator
-) -> tuple[Tensor, Tensor]:
-    """Random patches as float tensors; a share `hard_share` of them from `hard` when it is given."""
-    if hard is None:
-        return to_batch(*normal.patches(settings.batch, settings.patch, random))
-    count = easy_count(settings)
-    easy = normal.patches(count, settings.patch, random)
-    tough = hard.patches(settings.batch - count, settings.patch, random)
-    return to_batch(np.concatenate((easy[0], tough[0])), np.concatenate((easy[1], tough[1])))
-
-
-def easy_count(settings: TrainSettings) -> int:
-    """How many patches of a mixed batch are normal ones; they come first."""
-    return settings.batch - round(settings.batch * settings.hard_share)
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Random patches (low, high) and their levels as float tensors; a share `hard_share` of them is from `hard`."""
+    count = 0 if hard is None else round(settings.batch * settings.hard_share)
+    low, high, level = normal.draw(settings.batch - count, settings.patch, random)
+    if hard is not None and count:
+        tough = hard.draw(count, settings.patch, random)
+        low, high, level = (np.concatenate(both) for both in zip((low, high, level), tough, strict=True))
+    return (*to_batch(low, high), torch.from_numpy(level))
 
 
 def _autocast() -> torch.autocast:
