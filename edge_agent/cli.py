@@ -112,6 +112,8 @@ def fleet(
     """Run hundreds of light agents in one process, until SIGTERM or Ctrl-C."""
     with _clean_exit():
         _logging(verbose)
+        if not verbose:  # a faulty class of devices would log every frame that the CPU had to serve
+            logging.getLogger("edge_agent.runtime.runner").setLevel(logging.ERROR)
         chosen = load_fleet(config)
         clock = clock_from_environment()
         stop = threading.Event()
