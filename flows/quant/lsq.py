@@ -50,7 +50,9 @@ class ActivationQuantizer(nn.Module):
     @property
     def scale(self) -> Tensor:
         """The positive scale as a tensor."""
-        return self.log_scale.new_tensor(self.fixed) if self.pinned else self.log_scale.exp()
+        if self.pinned:
+            return torch.tensor(self.fixed, dtype=torch.float32).to(self.log_scale)
+        return self.log_scale.float().exp().to(self.log_scale.dtype)
 
     def set_range(self, scale: float, zero_point: int) -> None:
         """Adopt a calibrated grid."""
@@ -69,7 +71,7 @@ class ActivationQuantizer(nn.Module):
         if not self.enabled:
             return x
         scale = self.scale
-        code = straight_round(x.float() / scale) + self.zero_point
+        code = straight_round((x if x.dtype is torch.float64 else x.float()) / scale) + self.zero_point
         return (code.clamp(0.0, 255.0) - self.zero_point) * scale
 
 
@@ -87,20 +89,22 @@ class QuantConv2d(nn.Module):
 
     def weight_scale(self, input_scale: Tensor) -> Tensor:
         """[out] positive scales, floored so that a dead channel's bias still fits int32."""
+        log_scale = self.log_scale.float()
         floor = torch.maximum(
-            self.bias.detach().abs() / (input_scale.detach() * _BIAS_LIMIT),
-            self.log_scale.detach().exp().max() * _FLOOR_SHARE,
+            self.bias.detach().float().abs() / (input_scale.detach().float() * _BIAS_LIMIT),
+            log_scale.detach().exp().max() * _FLOOR_SHARE,
         )
-        return torch.maximum(self.log_scale.exp(), floor)
+        return torch.maximum(log_scale.exp(), floor).to(self.log_scale.dtype)
 
     def weight_codes(self, input_scale: Tensor) -> Tensor:
         """int8 codes as floats with straight-through gradients, [out, in, k, k]."""
-        scale = self.weight_scale(input_scale).view(-1, 1, 1, 1)
-        return straight_round((self.weight / scale).clamp(-127.0, 127.0))
+        scale = self.weight_scale(input_scale).float().view(-1, 1, 1, 1)
+        return straight_round((self.weight.float() / scale).clamp(-127.0, 127.0)).to(self.weight.dtype)
 
     def bias_codes(self, input_scale: Tensor) -> Tensor:
         """int32 codes as floats, [out]."""
-        return straight_round(self.bias / (input_scale * self.weight_scale(input_scale)))
+        scale = input_scale.float() * self.weight_scale(input_scale).float()
+        return straight_round(self.bias.float() / scale).to(self.bias.dtype)
 
     def forward(self, x: Tensor, input_scale: Tensor) -> Tensor:
         """Convolution of x, which lies on a grid of `input_scale`."""

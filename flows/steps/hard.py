@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from flows.data.corpus import Clip
+from flows.data.corpus import Split
 from flows.data.degrade import NORMAL_VARIETY, Degradation
 from flows.data.pairs import PairSet, View, make_pairs
 from flows.embedder import SegmentEmbedder
@@ -14,10 +14,12 @@ from flows.hardset import HardSet, Vectors, build_hard_set, training_vectors
 from flows.run_folder import Json
 from flows.steps.collect import target_clusters
 from flows.steps.context import RunContext
+from flows.tasks.vsr.material import HARD_VIEWS, NORMAL_VIEWS
 
 NORMAL_CONDITIONS = NORMAL_VARIETY[::2]
-MAX_CONDITIONS = 6
+MAX_CONDITIONS = 5
 VALIDATION_SEED = 1_000
+VALIDATION_VIEWS = (View(2, 12, 2, (192, 192)), View(4, 12, 2))
 
 
 @dataclass(frozen=True)
@@ -59,28 +61,21 @@ def hard_conditions(hard: Json) -> tuple[Degradation, ...]:
 
 def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
     """Decode and degrade. Every training clip is taken through every hard condition, so that content never decides."""
-    clips = run.training_clips
+    clips = run.corpus.of(Split.TRAIN)
     conditions = hard_conditions(hard)
     earlier = tuple(Degradation.from_json(text) for text in run.parent.conditions)
-    by_view: dict[View, list[Clip]] = {}
-    for clip, view in clips:
-        by_view.setdefault(view, []).append(clip)
-
-    def pairs(degradations: tuple[Degradation, ...], limit: int) -> PairSet:
-        made = [
-            pair
-            for view, group in by_view.items()
-            for pair in make_pairs(group, degradations, (View(view.scale, view.stride, limit, (256, 256)),)).pairs
-        ]
-        return PairSet(tuple(made))
-
-    aside = tuple(condition.with_seed(VALIDATION_SEED) for condition in conditions[:2])
     run.progress("degrading clips", 0.2)
-    normal = pairs(NORMAL_CONDITIONS, 24)
+    normal = make_pairs(clips, NORMAL_CONDITIONS, NORMAL_VIEWS)
     run.progress("degrading clips", 0.5)
-    stressed = pairs((*conditions, *earlier), 24)
+    stressed = make_pairs(clips, (*conditions, *earlier), HARD_VIEWS)
     run.progress("degrading clips", 0.9)
-    return TrainingPairs(normal, stressed, pairs(NORMAL_CONDITIONS[:1], 2), pairs(aside[:1] or conditions[:1], 2))
+    aside = (conditions[0].with_seed(VALIDATION_SEED),)
+    return TrainingPairs(
+        normal,
+        stressed,
+        make_pairs(clips, NORMAL_CONDITIONS[:1], VALIDATION_VIEWS),
+        make_pairs(clips, aside, VALIDATION_VIEWS),
+    )
 
 
 def _to_json(found: HardSet) -> Json:

@@ -53,7 +53,7 @@ def search_architecture(run: RunContext, pairs: TrainingPairs, studied: Json) ->
     affected = tuple(int(index) for index in studied["affected"])
     adapt_supernet(
         supernet, inherited, affected, pairs.normal, pairs.hard, _budget(run, ADAPT_SHARE),
-        TrainSettings(rate=1e-3, seed=run.settings.seed),
+        TrainSettings(patch=32, rate=1e-3, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"adapting the supernet: {what}", share),
     )  # fmt: skip
     save_supernet(supernet, run.folder.path / "supernet.npz")
@@ -85,7 +85,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     net = inherit(parent_network(run), architecture)
     finetune(
         net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
-        settings=TrainSettings(rate=1.5e-3, seed=run.settings.seed),
+        settings=TrainSettings(patch=32, rate=6e-4, hard_share=0.5, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / "finetune.pt",
     )  # fmt: skip
