@@ -98,8 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _make_v1(plan: SeedPlan, corpus: Corpus, normal: PairSet, progress: Progress | None) -> dict[str, float]:
     net = train_net(HAND_MADE, normal, _budget(plan, "v1"), settings=_SETTINGS, progress=progress)
-    quantised = qat(net, normal, None, _budget(plan, "v1_qat"), progress=progress)
     _write(plan.out / "v1.npz", save_net(net))
+    quantised = qat(net, normal, None, _budget(plan, "v1_qat"), progress=progress)
     _write(plan.out / "v1.onnx", quantised.model)
     judge = judge_sets(corpus)
     figures = {"max_lsb": float(quantised.agreement.max_lsb), "lsb_share": quantised.agreement.share}

@@ -16,7 +16,7 @@ from torch import Tensor
 from flows.data.clips import Frames
 from flows.data.pairs import PairSet
 from flows.quant.calibrate import Grid, calibrate
-from flows.quant.export import Agreement, ExportError, agreement, export_vsr
+from flows.quant.export import Agreement, ExportError, proven_vsr
 from flows.quant.networks import QuantVsrNet
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.metrics import Metrics, evaluate
@@ -69,10 +69,7 @@ def qat(
     grids = calibrate(network, batches)
     if budget is not None:
         _train(network, net, normal, hard, budget, settings, progress, checkpoint)
-    model = export_vsr(network)
-    found = agreement(network, model, _proof_frames(normal, hard))
-    if not found.ok:
-        raise ExportError(f"INT8 export differs from training by {found.max_lsb} LSB on {found.share:.3%} of values")
+    model, found = proven_vsr(network, _proof_frames(normal, hard))
     return Quantised(network.eval(), model, grids, found)
 
 
