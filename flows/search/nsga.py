@@ -25,6 +25,7 @@ from pymoo.termination import get_termination
 from flows.errors import FlowError
 from flows.tasks.vsr.architecture import Architecture, Space, Stage
 
+TIE_DB = 0.1
 Quality = Callable[[Architecture], float]
 Latency = Callable[[Architecture], float]
 
@@ -110,8 +111,18 @@ def search(
             f"no network within {chosen.limit:.2f}x of the production latency "
             f"(fastest found {fastest.latency_ratio:.2f}x); allow smaller stages in the space or raise the limit"
         )
-    best = max(feasible, key=lambda candidate: (candidate.psnr, -candidate.latency_ratio))
-    return SearchResult(best, pareto(evaluated), evaluated, genome.size, genome.affected)
+    return SearchResult(choose(feasible), pareto(evaluated), evaluated, genome.size, genome.affected)
+
+
+def choose(feasible: list[Candidate]) -> Candidate:
+    """The largest network among those that the supernet cannot tell from the best.
+
+    A slice of a supernet understates width that was little trained, so within `TIE_DB` more weights win: they cost
+    nothing that the latency limit does not already bound.
+    """
+    best = max(candidate.psnr for candidate in feasible)
+    near = [candidate for candidate in feasible if candidate.psnr >= best - TIE_DB]
+    return max(near, key=lambda candidate: (candidate.architecture.parameters(), candidate.psnr))
 
 
 def pareto(candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from flows.data.corpus import Split
-from flows.data.degrade import NORMAL_VARIETY, Degradation
-from flows.data.pairs import PairSet, View, make_pairs
+from flows.data.corpus import Clip, Split
+from flows.data.degrade import NORMAL_VARIETY, Degradation, degrade
+from flows.data.pairs import Pair, PairSet, View, load_view, make_pairs
+from flows.data.texture import textured
 from flows.embedder import SegmentEmbedder
 from flows.hardset import HardSet, Vectors, build_hard_set, training_vectors
 from flows.run_folder import Json
@@ -19,6 +20,8 @@ from flows.tasks.vsr.material import HARD_VIEWS, NORMAL_VIEWS
 NORMAL_CONDITIONS = NORMAL_VARIETY[::2]
 MAX_CONDITIONS = 5
 VALIDATION_SEED = 1_000
+TEXTURE_VIEWS = (View(1, 8, 8, (480, 640)), View(2, 6, 12), View(3, 6, 12))
+TEXTURE_LIGHT = (Degradation(crf=20.0), Degradation(crf=23.0), Degradation(gain=0.5, crf=21.0))
 VALIDATION_VIEWS = (View(2, 12, 2, (192, 192)), View(4, 12, 2))
 
 
@@ -65,7 +68,7 @@ def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
     conditions = hard_conditions(hard)
     earlier = tuple(Degradation.from_json(text) for text in run.parent.conditions)
     run.progress("degrading clips", 0.2)
-    normal = make_pairs(clips, NORMAL_CONDITIONS, NORMAL_VIEWS)
+    normal = PairSet((*make_pairs(clips, NORMAL_CONDITIONS, NORMAL_VIEWS).pairs, *_textured_pairs(clips)))
     run.progress("degrading clips", 0.5)
     stressed = make_pairs(clips, (*conditions, *earlier), HARD_VIEWS)
     run.progress("degrading clips", 0.9)
@@ -76,6 +79,17 @@ def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
         make_pairs(clips, NORMAL_CONDITIONS[:1], VALIDATION_VIEWS),
         make_pairs(clips, aside, VALIDATION_VIEWS),
     )
+
+
+def _textured_pairs(clips: tuple[Clip, ...]) -> list[Pair]:
+    """Normal calls, in good and in poor light, of scenes with faint texture: detail that is to be kept."""
+    pairs = []
+    for number, (clip, view) in enumerate((clip, view) for clip in clips for view in TEXTURE_VIEWS):
+        high = load_view(clip, view)
+        if high is not None:
+            scene = textured(high, number)
+            pairs += [Pair(clip.id, light, *degrade(scene, light, clip.fps)) for light in TEXTURE_LIGHT]
+    return pairs
 
 
 def _to_json(found: HardSet) -> Json:
