@@ -86,7 +86,9 @@ class ObserverParameters:
             with np.load(io.BytesIO(bytes(data)), allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in (*_SHAPES, "embedding_id")}
         except (OSError, ValueError, KeyError, EOFError) as error:
-            raise ObserverError(f"observer file cannot be read ({error}); make it again with `edgeloop seed`") from error
+            raise ObserverError(
+                f"observer file cannot be read ({error}); make it again with `edgeloop seed`"
+            ) from error
         except Exception as error:  # zipfile raises its own kinds on damaged archives
             raise ObserverError(f"observer file is damaged ({type(error).__name__})") from error
         for name, shape in _SHAPES.items():

@@ -2,11 +2,11 @@
 
 from contracts.wire.builds import (
     Build,
+    BuildList,
     BuildRequest,
     BuildState,
     EvaluationSet,
     EvaluationSetList,
-    BuildList,
     GateCheck,
     GateVerdict,
 )

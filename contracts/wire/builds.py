@@ -32,9 +32,9 @@ class BuildRequest(Message):
     profiles: Annotated[tuple[tuple[int, int], ...], Field(min_length=1, max_length=16)]
     evaluation_sets: Annotated[tuple[str, ...], Field(max_length=16)] = ()
     parent_build: str | None = None
-    float_psnr: dict[str, float] = {}
+    float_psnr: dict[str, float] = Field(default_factory=dict)
     """PSNR (dB, RGB) of the FP32 model on each named evaluation set, for the INT8 drop check."""
-    lineage: dict[str, str] = {}
+    lineage: dict[str, str] = Field(default_factory=dict)
     """Free provenance: MLflow run, alarm id, corpus hash, cluster ids."""
 
 
@@ -73,7 +73,7 @@ class Build(Answer):
     remedy: str = ""
     created: float
     finished: float | None = None
-    lineage: dict[str, str] = {}
+    lineage: dict[str, str] = Field(default_factory=dict)
 
 
 class BuildList(Answer):

@@ -44,7 +44,7 @@ class Cluster(Answer):
     medoid: Vector
     radius: float
     score_mean: float
-    cohorts: dict[str, int] = {}
+    cohorts: dict[str, int] = Field(default_factory=dict)
     coverage: Coverage | None = None
     member_vectors: tuple[Vector, ...] = ()
     """Up to 200 members, hardest first; filled on the detail route only."""

@@ -45,7 +45,7 @@ class RolloutRequest(Message):
     """A staged release. `selector` maps a tag to the values it may have; empty means every device."""
 
     digest: Digest
-    selector: dict[str, tuple[str, ...]] = {}
+    selector: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     stages: Annotated[tuple[int, ...], Field(min_length=1, max_length=16)] = (500, 2_500, 10_000)
     soak_s: Annotated[float, Field(ge=0)] = 4 * 3_600.0
     min_devices: Annotated[int, Field(ge=1)] = 5
@@ -90,7 +90,7 @@ class Rollout(Answer):
     state: RolloutState
     stage: int
     stages: tuple[StageProgress, ...]
-    selector: dict[str, tuple[str, ...]] = {}
+    selector: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     verdict: str = ""
     cause: str = ""
     version: int
@@ -125,7 +125,7 @@ class DeviceRecord(Answer):
 
     id: str
     device_class: str
-    tags: dict[str, str] = {}
+    tags: dict[str, str] = Field(default_factory=dict)
     running_digest: str = ""
     slot_stage: str = ""
     last_seen: float | None = None

@@ -30,7 +30,14 @@ def seen(frames: int, seed: int, shift: float = 0.0) -> Moments:
 
 def report(moments: Moments) -> DriftReport:
     return report_from(
-        moments, pseudonym="ab" * 16, embedding_id="q1", day=20_000, sessions=2, score_mean=0.4, hard_segments=3, tags=TAGS
+        moments,
+        pseudonym="ab" * 16,
+        embedding_id="q1",
+        day=20_000,
+        sessions=2,
+        score_mean=0.4,
+        hard_segments=3,
+        tags=TAGS,
     )
 
 

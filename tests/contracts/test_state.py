@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.device import DeviceTags
-from contracts.state import DeviceState, RolloutEntry, StateError, Target, bucket, choose_target, sign_state, verify_state
+from contracts.state import (
+    DeviceState,
+    RolloutEntry,
+    StateError,
+    Target,
+    bucket,
+    choose_target,
+    sign_state,
+    verify_state,
+)
 
 KEY = Ed25519PrivateKey.from_private_bytes(b"\x01" * 32)
 TAGS = DeviceTags(device_class="npu-4t", scenario="home")
@@ -91,9 +100,7 @@ def test_raising_the_share_only_adds_devices(low: int, high: int, device: str) -
 
 
 def test_a_selector_keeps_other_devices_on_the_baseline() -> None:
-    entry = RolloutEntry(
-        id="r", target=target("b"), salt="s", basis_points=10_000, selector={"scenario": ("office",)}
-    )
+    entry = RolloutEntry(id="r", target=target("b"), salt="s", basis_points=10_000, selector={"scenario": ("office",)})
     assert choose_target(state(rollouts=(entry,)), "d", TAGS) == target("a")
 
 

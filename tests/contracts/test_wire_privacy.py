@@ -34,10 +34,14 @@ def complaints(model: type[BaseModel]) -> list[str]:
     for name, field in model.model_fields.items():
         if any(word == part for word in FORBIDDEN_WORDS for part in name.split("_")) or name in FORBIDDEN_WORDS:
             found.append(f"{model.__name__}.{name} says it carries something forbidden")
-        kinds = typing.get_args(field.annotation) if isinstance(field.annotation, types.UnionType) else (field.annotation,)
-        for kind in kinds:
-            if kind is bytes or kind is float and "score" not in name and name != "motion":
-                found.append(f"{model.__name__}.{name} is of type {kind}, wide enough for pixels or an exact time")
+        kinds = (
+            typing.get_args(field.annotation) if isinstance(field.annotation, types.UnionType) else (field.annotation,)
+        )
+        found += [
+            f"{model.__name__}.{name} is of type {kind}, wide enough for pixels or an exact time"
+            for kind in kinds
+            if kind is bytes or (kind is float and "score" not in name and name != "motion")
+        ]
     return found
 
 

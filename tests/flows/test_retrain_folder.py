@@ -44,7 +44,7 @@ def test_a_half_written_artefact_is_not_seen(tmp_path: Path) -> None:
     assert not folder.has("model.onnx")
 
 
-FILES = {name: b"x" for name in ("model.onnx", "supernet.npz", "quality.onnx", "observer.npz")}
+FILES = dict.fromkeys(("model.onnx", "supernet.npz", "quality.onnx", "observer.npz"), b"x")
 
 
 def test_a_generation_becomes_current_in_one_step(tmp_path: Path) -> None:
