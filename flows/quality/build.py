@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from contracts.statistics.observer import ObserverParameters
 from flows.data.corpus import Clip
-from flows.quality.observer import build_observer, fit_score
+from flows.data.degrade import HARD_VARIETY, NORMAL_VARIETY, Degradation
+from flows.quality.observer import build_observer, choose_tau, fit_score
 from flows.quality.runner import QualityRunner
-from flows.quality.snippets import Group, make_groups
+from flows.quality.snippets import Group, is_healthy, make_groups, natural_frames
 from flows.quality.train import QualitySettings, train_quality
 from flows.quant.calibrate import calibrate
 from flows.quant.export import agreement, export_quality
@@ -53,36 +54,41 @@ def build_quality(
     model = export_quality(network)
     sample = material[0].snippets[0].frames
     found = agreement(network, model, sample)
-    observer, figures = observe_material(model, material)
+    observer, figures = observe_material(model, material, clips, random)
     return QualityBuild(model, observer, figures | {"max_lsb": found.max_lsb, "share": found.share})
 
 
-def observe_material(model: bytes, material: Sequence[Group]) -> tuple[ObserverParameters, dict[str, float]]:
-    """Score head (ridge on all frames) and observer (healthy frames) from what the exported net sees."""
+def observe_material(
+    model: bytes, material: Sequence[Group], clips: Sequence[Clip], random: np.random.Generator
+) -> tuple[ObserverParameters, dict[str, float]]:
+    """Score head (ridge on all frames), observer (healthy frames) and tau (unaltered scenes)."""
     runner = QualityRunner(model)
     embeddings: list[NDArray[np.float32]] = []
     losses: list[float] = []
     healthy: list[bool] = []
-    hard: list[bool] = []
     for group in material:
-        condition = group.degradation
         for snippet in group.snippets:
             seen = runner.observe(snippet.frames).embedding
             embeddings.append(seen)
             losses += [group.expected_loss] * len(seen)
-            healthy += [
-                condition.crf <= 27 and condition.noise <= 1.5 and condition.gain >= 0.8 and condition.blur == 0.0
-            ] * len(seen)
-            hard += [condition.crf >= 33 and condition.noise >= 4 and condition.gain <= 0.75] * len(seen)
+            healthy += [is_healthy(group.degradation)] * len(seen)
     values, measured = np.concatenate(embeddings), np.array(losses)
     score_w, score_b = fit_score(values, measured)
-    well, bad = np.array(healthy), np.array(hard)
-    observer = build_observer(model, values[well], values[bad], score_w, score_b)
-    score = values.astype(np.float64) @ score_w + score_b
+
+    def scores(conditions: Sequence[Degradation]) -> NDArray[np.float64]:
+        frames = natural_frames(clips, conditions, random)
+        seen = np.concatenate([runner.observe(some).embedding for some in frames]).astype(np.float64)
+        return np.asarray(seen @ score_w + score_b)
+
+    well, bad = scores(NORMAL_VARIETY), scores(HARD_VARIETY)
+    tau = choose_tau(well, bad)
+    observer = build_observer(model, values[np.array(healthy)], score_w, score_b, tau)
+    fitted = values.astype(np.float64) @ score_w + score_b
     return observer, {
-        "score_correlation": float(np.corrcoef(score, measured)[0, 1]),
-        "healthy_over_tau": float((score[well] > observer.tau).mean()),
-        "hard_over_tau": float((score[bad] > observer.tau).mean()),
+        "score_correlation": float(np.corrcoef(fitted, measured)[0, 1]),
+        "tau": tau,
+        "healthy_over_tau": float((well > tau).mean()),
+        "hard_over_tau": float((bad > tau).mean()),
     }
 
 

@@ -25,9 +25,9 @@ Floats = NDArray[np.float64]
 
 
 def build_observer(
-    quality_model: bytes, healthy: NDArray[np.float32], hard: NDArray[np.float32], score_w: Floats, score_b: float
+    quality_model: bytes, healthy: NDArray[np.float32], score_w: Floats, score_b: float, tau: float
 ) -> ObserverParameters:
-    """Parameters from embeddings of healthy and hard frames [n, 256] and the linear score head."""
+    """Parameters from embeddings of healthy frames [n, 256], the linear score head and its threshold."""
     values = healthy.astype(np.float64)
     mean, deviation = values.mean(axis=0), values.std(axis=0)
     deviation = np.maximum(deviation, max(_SPREAD_FLOOR * float(deviation.max()), 1e-6))
@@ -43,7 +43,7 @@ def build_observer(
         edges=_edges(standard @ directions.T).astype(np.float32),
         score_w=score_w.astype(np.float32),
         score_b=float(score_b),
-        tau=choose_tau(values @ score_w + score_b, hard.astype(np.float64) @ score_w + score_b),
+        tau=tau,
     )
 
 

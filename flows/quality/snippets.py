@@ -61,6 +61,22 @@ def make_groups(
     return tuple(made)
 
 
+def natural_frames(
+    clips: Sequence[Clip], conditions: Sequence[Degradation], random: np.random.Generator
+) -> list[Frames]:
+    """Received frames of unaltered scenes, every size of every clip under every condition; three frames each."""
+    found: list[Frames] = []
+    for clip in clips:
+        for _, frames in _views(clip):
+            for condition in conditions:
+                height, width = SIZES[random.integers(len(SIZES))]
+                rows, columns = min(2 * height, frames.shape[1] // 4 * 4), min(2 * width, frames.shape[2] // 4 * 4)
+                window = np.ascontiguousarray(_window(frames, rows, columns, random))
+                low, _ = degrade(window, condition.with_seed(int(random.integers(1 << 31))))
+                found.append(low[-1 - _STEP * (FRAMES - 1) :: _STEP])
+    return found
+
+
 def sample_degradation(random: np.random.Generator) -> Degradation:
     """A healthy call in one of three draws, else one to four things wrong at once."""
     seed = int(random.integers(1 << 31))
@@ -77,6 +93,12 @@ def sample_degradation(random: np.random.Generator) -> Degradation:
         loss=0.03 if random.random() < 0.5 else 0.0,
         seed=seed,
     )
+
+
+def is_healthy(degradation: Degradation) -> bool:
+    """Whether this is what a good call looks like."""
+    light, sharp = degradation.gain >= 0.8, degradation.blur == 0.0
+    return light and sharp and degradation.crf <= 27.0 and degradation.noise <= 1.5
 
 
 def labels_of(degradation: Degradation) -> np.ndarray:
