@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,11 +71,10 @@ class ObserverParameters:
     def to_bytes(self) -> bytes:
         """Write the parameters; equal parameters give equal bytes."""
         buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            embedding_id=np.frombuffer(self.embedding_id.encode("ascii"), dtype=np.uint8),
-            **{name: np.asarray(getattr(self, name), dtype=np.float32).reshape(s) for name, s in _SHAPES.items()},
-        )
+        arrays: dict[str, Any] = {  # Any: numpy types the keywords of savez as its own options
+            name: np.asarray(getattr(self, name), dtype=np.float32).reshape(s) for name, s in _SHAPES.items()
+        }
+        np.savez(buffer, embedding_id=np.frombuffer(self.embedding_id.encode("ascii"), dtype=np.uint8), **arrays)
         return buffer.getvalue()
 
     @classmethod

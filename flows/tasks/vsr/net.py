@@ -35,7 +35,7 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, trunk, h, w] -> same shape."""
-        return x + self.project(F.relu(self.expand(x)))
+        return torch.as_tensor(x + self.project(F.relu(self.expand(x))))
 
 
 class VsrNet(nn.Module):
