@@ -22,7 +22,7 @@ from tuf.api.exceptions import (
     RepositoryError,
     SlowRetrievalError,
 )
-from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]  # public name, not marked as such
+from tuf.api.metadata import TargetFile
 from tuf.ngclient.config import UpdaterConfig
 from tuf.ngclient.fetcher import FetcherInterface
 from tuf.ngclient.updater import Updater

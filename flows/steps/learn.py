@@ -85,7 +85,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     net = inherit(parent_network(run), architecture)
     finetune(
         net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
-        settings=TrainSettings(patch=32, rate=6e-4, hard_share=0.5, seed=run.settings.seed),
+        settings=TrainSettings(patch=32, rate=1e-3, hard_share=0.18, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / "finetune.pt",
     )  # fmt: skip
