@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +183,16 @@ def test_checkpoint_of_another_network_is_refused(pairs: PairSet, tmp_path: Path
             settings=SMALL,
             checkpoint=tmp_path / "run.pt",
         )
+
+
+def test_fine_tuning_keeps_a_share_of_the_start(pairs: PairSet) -> None:
+    start = train_net(Architecture(4, (Stage(1, 4),)), pairs, Budget(steps=5), settings=SMALL)
+    before = start.tail.weight.detach().clone()
+    free, kept = (
+        finetune(copy.deepcopy(start), pairs, pairs, Budget(steps=10), settings=replace(SMALL, keep=keep)).tail.weight
+        for keep in (0.0, 0.3)
+    )
+    assert torch.allclose(kept, 0.7 * free + 0.3 * before, atol=1e-6)
 
 
 def test_budget_in_seconds_ends_the_run(pairs: PairSet) -> None:
