@@ -202,8 +202,9 @@ def mixed_batch(
     count = 0 if hard is None else round(settings.batch * settings.hard_share)
     low, high, level = normal.draw(settings.batch - count, settings.patch, random)
     if hard is not None and count:
-        tough = hard.draw(count, settings.patch, random)
-        low, high, level = (np.concatenate(both) for both in zip((low, high, level), tough, strict=True))
+        hard_low, hard_high, hard_level = hard.draw(count, settings.patch, random)
+        low, high = np.concatenate((low, hard_low)), np.concatenate((high, hard_high))
+        level = np.concatenate((level, hard_level))
     return (*to_batch(low, high), torch.from_numpy(level))
 
 
