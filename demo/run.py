@@ -49,10 +49,11 @@ def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, 
             alarmed = live_through_the_change(stage)
             act = first_act(stage, alarmed)
             story.figures += _first_figures(stage, act)
-            blocked = broken_candidate(stage, act)
-            rolled_back = misbehaving_candidate(stage, act)
-            with stage.phase("report"):
+            if settings.second_act:
+                blocked = broken_candidate(stage, act)
+                rolled_back = misbehaving_candidate(stage, act)
                 story.figures += judge.act_two_figures(blocked, rolled_back)
+            with stage.phase("report"):
                 story.figures += _last_figures(stage, act)
     except DemoError as error:
         story.figures.append(Figure("demo.finished", str(error), "", "yes", ok=False))

@@ -32,6 +32,7 @@ class DemoSettings:
     min_devices: int = 5
     wall_limit_s: float = 900.0
     seed: int = 7
+    second_act: bool = True
 
     @property
     def watching_factor(self) -> float:

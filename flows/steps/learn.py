@@ -25,6 +25,9 @@ from flows.tasks.vsr.weights import load_net, save_net
 ADAPT_SHARE, FINETUNE_SHARE, QAT_SHARE = 0.15, 0.70, 0.15
 MINIMUM_MINUTES = 0.2
 DDR_LIMIT = 1.08
+ADAPT = TrainSettings(rate=1e-3)
+FINETUNE = TrainSettings(rate=1e-3, hard_share=0.1, keep=0.0)
+"""Noise is learned from few patches; what a healthy call looks like takes many to keep."""
 
 
 def study(run: RunContext, pairs: TrainingPairs) -> Json:
@@ -53,7 +56,7 @@ def search_architecture(run: RunContext, pairs: TrainingPairs, studied: Json) ->
     affected = tuple(int(index) for index in studied["affected"])
     adapt_supernet(
         supernet, inherited, affected, pairs.normal, pairs.hard, _budget(run, ADAPT_SHARE),
-        TrainSettings(patch=32, rate=1e-3, seed=run.settings.seed),
+        replace(ADAPT, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"adapting the supernet: {what}", share),
     )  # fmt: skip
     save_supernet(supernet, run.folder.path / "supernet.npz")
@@ -85,7 +88,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     net = inherit(parent_network(run), architecture)
     finetune(
         net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
-        settings=TrainSettings(patch=32, rate=1e-3, hard_share=0.18, seed=run.settings.seed),
+        settings=replace(FINETUNE, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / "finetune.pt",
     )  # fmt: skip
@@ -101,7 +104,7 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
     net = load_net(run.folder.read("float.npz"))
     quantised = qat(
-        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE), settings=replace(QAT_SETTINGS, seed=run.settings.seed),
+        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE), settings=replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed),
         checkpoint=run.folder.path / "qat.pt",
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
     )  # fmt: skip
