@@ -104,7 +104,8 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
     net = load_net(run.folder.read("float.npz"))
     quantised = qat(
-        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE), settings=replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed),
+        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE),
+        settings=replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed),
         checkpoint=run.folder.path / "qat.pt",
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
     )  # fmt: skip
