@@ -30,8 +30,8 @@ class TrainSettings:
     batch: int = 16
     patch: int = 32
     rate: float = 2e-3
-    hard_share: float = 0.4
-    keep: float = 0.3
+    hard_share: float = 0.33
+    keep: float = 0.0
     max_first: float = 0.25
     seed: int = 0
 
@@ -65,9 +65,9 @@ def finetune(
 ) -> VsrNet:
     """Continue training `net` (in place) on a mix of both conditions; returns it with averaged weights.
 
-    A share `keep` of the start remains in the result (weights are averaged, Wortsman et al. 2022, arXiv 2109.01903):
-    what was learned about a condition that the training clips show too little of is lost much faster than the new
-    condition is gained, so the way back costs little of the gain.
+    A share `keep` of the start may remain in the result (weights are averaged, Wortsman et al. 2022, arXiv 2109.01903).
+    It helps after a short run from a widened parent, where the new condition is learned slower than others are lost. It
+    harms after a longer run: start and end are then too far apart for their mean to be good at either.
     """
     chosen = settings or TrainSettings(rate=1.5e-3)
     start = {name: value.detach().clone() for name, value in net.named_parameters()}
