@@ -14,7 +14,6 @@ from flows.data.degrade import NORMAL
 from flows.data.pairs import View, make_pairs
 from flows.retrain import new_key
 from flows.run_folder import RunFolder
-from flows.steps.context import PROFILES
 from flows.tasks.vsr.net import VsrNet
 from flows.tasks.vsr.weights import load_net
 
@@ -131,7 +130,7 @@ def _post(stage: Stage, act: FirstAct, name: str, model: bytes, version: str) ->
     request = BuildRequest(
         name=name,
         release_version=version,
-        profiles=PROFILES,
+        profiles=stage.profiles,
         evaluation_sets=tuple(found.id for found in sets),
         parent_build=str(act.build["id"]),
         float_psnr={found.name: float(proved[found.name]["float_psnr_rgb"]) for found in sets if found.name in proved},

@@ -20,6 +20,7 @@ from demo.view import Board, View
 from embedded.supervisor import Platform as EmbeddedPlatform
 from flows.data.corpus import Corpus
 from flows.platform import Platform
+from flows.steps.context import Profiles
 
 LOOK_EVERY_S = 1.0
 
@@ -35,6 +36,7 @@ class Stage:
     folder: Path
     settings: DemoSettings
     corpus: Corpus
+    profiles: Profiles
     story: Story
     board: Board
     view: View

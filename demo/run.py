@@ -22,9 +22,10 @@ from demo.story import DriftPoint, Story
 from demo.view import Board, View
 from edgeloop.figures import Figure
 from embedded.supervisor import Platform as EmbeddedPlatform
-from flows.data.corpus import Clip, Corpus, Split, default_corpus, folder_corpus
+from flows.data.corpus import Corpus, Split, default_corpus, folder_corpus
 from flows.platform import Platform
 from flows.provision import provision
+from flows.steps.context import PROFILES, Profiles, RetrainSettings, views_of
 
 NEW, OLD = "v2 (retrained)", "v1 (seed)"
 
@@ -40,10 +41,13 @@ def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, 
     set_pace(clock_file, 1.0, start=SECONDS_PER_DAY * float(day_of(SystemClock().now())))
     board = Board(pace=story.pace, limit_s=settings.wall_limit_s)
     actors = Actors()
-    embedded = EmbeddedPlatform(folder / "platform", port, environment=_environment(clock_file, settings))
+    corpus = _corpus(video, folder)
+    profiles = _profiles(corpus)
+    environment = _environment(clock_file, settings, profiles)
+    embedded = EmbeddedPlatform(folder / "platform", port, environment=environment)
     try:
         with View(console) as view:
-            stage = _open(folder, settings, story, board, view, clock_file, embedded, actors, video)
+            stage = _open(folder, settings, story, board, view, clock_file, embedded, actors, corpus, profiles)
             record_scene(stage)
             gather_fleet(stage)
             alarmed = live_through_the_change(stage)
@@ -67,19 +71,20 @@ def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, 
 
 def _open(
     folder: Path, settings: DemoSettings, story: Story, board: Board, view: View, clock_file: Path,
-    embedded: EmbeddedPlatform, actors: Actors, video: Path | None,
+    embedded: EmbeddedPlatform, actors: Actors, corpus: Corpus, profiles: Profiles,
 ) -> Stage:  # fmt: skip
     view.show(board, Sight())
     with story.step("platform"):
         info = embedded.start()
     platform = Platform(info.base_url, info.service_token)
     observer = Observer(info.base_url, info.operator_token, info.prefect_api_url, folder / "fleet.json")
-    corpus = _corpus(video)
     stage = Stage(
-        folder, settings, corpus, story, board, view, clock_file, Pace(clock_file), embedded, actors, platform, observer
-    )
+        folder, settings, corpus, profiles, story, board, view, clock_file, Pace(clock_file),
+        embedded, actors, platform, observer,
+    )  # fmt: skip
     with stage.phase("seed build"):
-        build = provision(embedded.folder.root, platform, stage.factory, progress=stage.tell)
+        wanted = RetrainSettings(profiles=profiles)
+        build = provision(embedded.folder.root, platform, stage.factory, wanted, progress=stage.tell)
     board.names[build.digest] = OLD
     return stage
 
@@ -127,27 +132,33 @@ def _full_status(stage: Stage) -> list[Json]:
     return [json.loads(path.read_text()) for path in sorted(stage.folder.glob("agent-*/status.json"))]
 
 
-def _corpus(video: Path | None) -> Corpus:
+def _corpus(video: Path | None, folder: Path) -> Corpus:
     """The default clips; a user's own video takes the place of the held-out ones."""
     default = default_corpus()
     if video is None:
         return default
-    own = folder_corpus_of(video)
+    alone = folder / "own"
+    alone.mkdir()
+    (alone / video.name).symlink_to(video)
+    own = tuple(replace(clip, split=Split.HELD_OUT) for clip in folder_corpus(alone).clips)
     return Corpus((*default.of(Split.TRAIN), *own))
 
 
-def folder_corpus_of(video: Path) -> tuple[Clip, ...]:
-    """Scenes of one file, all held out."""
-    alone = folder_corpus(video.parent, held_out=[video.stem])
-    return tuple(replace(clip, split=Split.HELD_OUT) for clip in alone.clips if Path(clip.path) == video)
+def _profiles(corpus: Corpus) -> Profiles:
+    """The usual input sizes, and those of the clips that the fleet watches."""
+    sizes = set(PROFILES)
+    for clip, view in views_of(corpus.of(Split.HELD_OUT), smaller=False):
+        sizes.add((clip.height // view.scale // 4 * 2, clip.width // view.scale // 4 * 2))
+    return tuple(sorted(sizes))
 
 
-def _environment(clock_file: Path, settings: DemoSettings) -> dict[str, str]:
+def _environment(clock_file: Path, settings: DemoSettings, profiles: Profiles) -> dict[str, str]:
     return {
         CLOCK_FILE_VARIABLE: str(clock_file),
         "EDGELOOP_RETRAIN_BUDGET_MINUTES": str(settings.budget_minutes),
         "EDGELOOP_RETRAIN_SOAK_S": str(3_600.0 * settings.soak_hours),
         "EDGELOOP_RETRAIN_MIN_DEVICES": str(settings.min_devices),
+        "EDGELOOP_RETRAIN_PROFILES": ",".join(f"{rows}x{columns}" for rows, columns in profiles),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }

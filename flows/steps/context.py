@@ -10,11 +10,13 @@ from pathlib import Path
 
 from flows.data.corpus import Clip, Corpus, Split, default_corpus, folder_corpus
 from flows.data.pairs import View
+from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
 from flows.run_folder import RunFolder
 
-PROFILES = ((72, 88), (136, 320), (360, 640))
+Profiles = tuple[tuple[int, int], ...]
+PROFILES: Profiles = ((72, 88), (136, 320), (360, 640))
 """Input sizes (rows, columns) that a bundle serves by default."""
 
 TARGETS = ("npu-4t", "npu-2t")
@@ -27,7 +29,7 @@ class RetrainSettings:
 
     budget_minutes: float = 4.5
     seed: int = 0
-    profiles: tuple[tuple[int, int], ...] = PROFILES
+    profiles: Profiles = PROFILES
     targets: tuple[str, ...] = TARGETS
     corpus: str | None = None
     auto_release: bool = True
@@ -37,8 +39,13 @@ class RetrainSettings:
 
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
-        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES and then by `changes`."""
+        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _PROFILES (like
+        "72x88,360x640") and then by `changes`.
+        """
         found: dict[str, object] = {}
+        sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
+        if sizes:
+            found["profiles"] = parse_profiles(sizes)
         for name, kind in (
             ("budget_minutes", float),
             ("soak_s", float),
@@ -53,6 +60,15 @@ class RetrainSettings:
 
 def report_nothing(_step: str, _share: float) -> None:
     """Progress sink for callers that do not watch."""
+
+
+def parse_profiles(text: str) -> Profiles:
+    """Read "rows x columns" pairs such as "72x88,360x640". Raises FlowError when a size is not one."""
+    try:
+        pairs = [tuple(int(side) for side in size.split("x")) for size in text.split(",")]
+        return tuple((rows, columns) for rows, columns in pairs)
+    except ValueError as error:
+        raise FlowError(f"profiles {text!r} are not sizes; write them like 72x88,360x640") from error
 
 
 @dataclass

@@ -1,0 +1,120 @@
+"""The flow from hard clusters to a rollout, on two small clips: it finishes, it resumes, it obeys the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contracts.wire import Build
+from demo.scene import write_lossless
+from flows.data.corpus import Corpus, Split, default_corpus, folder_corpus, read
+from flows.data.degrade import HARD, NORMAL_VARIETY, receive
+from flows.embedder import SegmentEmbedder
+from flows.errors import NothingToDo, PlatformError, RefusedError
+from flows.hardset import training_vectors
+from flows.model_store import SEEDS
+from flows.retrain import STEPS, run_retrain
+from flows.run_folder import Json
+from flows.steps.context import RetrainSettings, views_of
+from flows.tracking import Tracker
+from tests.support.flow_twin import FlowPlatformTwin
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two short videos: one scene of a street to learn from, a face to judge by."""
+    folder = tmp_path_factory.mktemp("clips")
+    whole = default_corpus()
+    write_lossless(folder / "face.mp4", read(whole.clip("carphone_pristine"), limit=26), 25.0)
+    write_lossless(folder / "street.mp4", read(whole.clip("bikes/2"), limit=26)[:, :, :320], 25.0)
+    (folder / "zebra.mp4").write_bytes((folder / "face.mp4").read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def settings(clips: Path) -> RetrainSettings:
+    return RetrainSettings(budget_minutes=0.25, corpus=str(clips), profiles=((72, 88), (136, 160)), targets=("npu-4t",))
+
+
+def platform_of(corpus: Corpus, *, passes: bool = True) -> FlowPlatformTwin:
+    """A platform that saw the held-out face under the hard condition."""
+    embedder = SegmentEmbedder((SEEDS / "quality.onnx").read_bytes())
+    face = read(corpus.of(Split.HELD_OUT)[0], scale=1, limit=12)
+    low = face.reshape(len(face), face.shape[1] // 2, 2, face.shape[2] // 2, 2, 3).mean(axis=(2, 4)).astype(np.uint8)
+    members = np.concatenate([embedder.segments(receive(low, HARD.with_seed(s), 25.0), 4) for s in range(3)])
+    rows = training_vectors(views_of(corpus.of(Split.TRAIN)), NORMAL_VARIETY[:2], embedder)
+    spread = np.concatenate([vectors for _, _, vectors in rows]).std(axis=0).sum()
+    return FlowPlatformTwin(members, eps=max(0.35, float(spread)), passes=passes)
+
+
+@pytest.fixture(scope="module")
+def finished(
+    clips: Path, settings: RetrainSettings, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Json, FlowPlatformTwin, Path]:
+    state = tmp_path_factory.mktemp("state")
+    twin = platform_of(folder_corpus(clips))
+    fails = [True]
+
+    def wait_once_in_vain(build_id: str, beat: object = None) -> Build:
+        if fails.pop() if fails else False:
+            raise PlatformError("the platform is gone; start it again")
+        return FlowPlatformTwin.wait_for_build(twin, build_id)
+
+    twin.wait_for_build = wait_once_in_vain  # type: ignore[method-assign]  # the first call fails, as a killed platform would
+    with pytest.raises(PlatformError):
+        run_retrain("t", state, twin, settings, None, Tracker("t", None))  # type: ignore[arg-type]  # a twin
+    return run_retrain("t", state, twin, settings, None, Tracker("t", None)), twin, state  # type: ignore[arg-type]  # a twin
+
+
+def test_every_step_leaves_its_result(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:
+    result, _, state = finished
+    assert set(STEPS) <= set(result)
+    assert all((state / "runs" / "t" / f"{step}.json").exists() for step in STEPS)
+
+
+def test_a_run_that_died_goes_on_where_it_stood(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:
+    result, twin, _ = finished
+    steps = result["steps"]
+    assert steps["train"]["ended"] <= steps["build"]["began"]
+    assert len(twin.builds) == 1
+    assert len(twin.rollouts) == 1
+
+
+def test_the_rollout_needs_nobody_and_carries_the_built_bundle(
+    finished: tuple[Json, FlowPlatformTwin, Path],
+) -> None:
+    _, twin, _ = finished
+    assert twin.rollouts[0].auto_start
+    assert twin.rollouts[0].digest == "d" * 96
+    assert twin.registered == ["build-t"]
+
+
+def test_the_new_training_set_holds_the_hard_conditions(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:
+    result, twin, _ = finished
+    assert result["hard_set"]["coverage_after"] >= result["hard_set"]["coverage_before"]
+    assert any(vector.condition.startswith("hard-") for vector in twin.batches[0].vectors)
+
+
+def test_the_choice_keeps_the_latency_limit(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:
+    result, _, _ = finished
+    assert result["search"]["chosen_latency_ratio"] <= 1.04
+    assert result["study"]["affected"]
+
+
+def test_a_blocked_candidate_is_never_released(clips: Path, settings: RetrainSettings, tmp_path: Path) -> None:
+    twin = platform_of(folder_corpus(clips), passes=False)
+    with pytest.raises(RefusedError, match="below production"):
+        run_retrain("b", tmp_path, twin, settings, None, Tracker("b", None))  # type: ignore[arg-type]  # a twin
+    assert twin.rollouts == []
+    assert not (tmp_path / "models" / "current").exists()
+
+
+def test_covered_clusters_need_no_run(clips: Path, settings: RetrainSettings, tmp_path: Path) -> None:
+    twin = platform_of(folder_corpus(clips))
+    twin.clusters = lambda: ()  # type: ignore[method-assign]  # nothing is uncovered
+    with pytest.raises(NothingToDo):
+        run_retrain("n", tmp_path, twin, settings, None, Tracker("n", None))  # type: ignore[arg-type]  # a twin
