@@ -28,8 +28,9 @@ demo: $(STAMP) ## Run the whole loop on real video (a quarter of an hour); repor
 up: $(STAMP) ## Start the embedded platform; Ctrl-C stops it
 	$(BIN)/edgeloop up $(UP_ARGS)
 
-test: $(STAMP) ## Run all tests on the real parts
-	$(BIN)/python -m pytest $(TEST_ARGS)
+test: $(STAMP) ## Run all tests on the real parts, the end-to-end loop last and alone
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/e2e $(TEST_ARGS)
+	$(BIN)/python -m pytest tests/e2e
 
 check: $(STAMP) ## Lint, types, direction of imports, migrations, OpenAPI
 	$(BIN)/ruff check .
