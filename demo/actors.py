@@ -15,10 +15,9 @@ from pathlib import Path
 from demo.scene import HARD, NORMAL, Scene
 from demo.settings import DemoSettings
 
-ODD_KERNEL = "experimental"
-"""Kernels with this word in their name are what the older driver of class B chokes on in the second act."""
-
-FIELD_FAULT = {"driver_error_rate": 0.35, "match": ODD_KERNEL}
+FAULTY_CLASS = "npu-2t"
+FAULT_RATE = 0.35
+"""Share of frames on which the older driver of the faulty class fails under the build that it chokes on."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,14 @@ class World:
     change_at: float
     scene: Scene
     settings: DemoSettings
+    choking_build: str = ""
+    """Build id that the faulty class's driver fails on; empty while no driver is faulty."""
+
+    def faults(self, group: Group) -> dict[str, object]:
+        """What goes wrong on devices of a group."""
+        if group.device_class != FAULTY_CLASS or not self.choking_build:
+            return {}
+        return {"driver_error_rate": FAULT_RATE, "match": self.choking_build}
 
 
 @dataclass
@@ -114,6 +121,14 @@ class Actors:
             except subprocess.TimeoutExpired:
                 actor.process.kill()
                 actor.process.wait(5)
+        self.members.clear()
+
+
+def restart_devices(actors: Actors, world: World) -> None:
+    """All devices start anew in a changed world; what they installed and learned is on their disks."""
+    actors.stop()
+    start_fleet(actors, world)
+    start_full_agents(actors, world)
 
 
 def start_fleet(actors: Actors, world: World) -> Actor:
@@ -162,7 +177,7 @@ def fleet_config(world: World) -> dict[str, object]:
                 "count": each,
                 "tags": group.tags,
                 "schedule": schedule(world, group),
-                "faults": FIELD_FAULT if group.device_class == "npu-2t" else {},
+                "faults": world.faults(group),
             }
             for group in GROUPS
         ],
@@ -187,7 +202,7 @@ def agent_config(world: World, name: str, group: Group, number: int) -> dict[str
         "fps": settings.full_fps,
         "sync_s": 4.0,
         "seed": 10_000 + number,
-        "faults": FIELD_FAULT if group.device_class == "npu-2t" else {},
+        "faults": world.faults(group),
         **_habits(settings),
     }
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from contracts.bundle import Bundle
 from contracts.wire import Build, BuildRequest, RolloutRequest
-from demo.candidates import broken_calibration, experimental_kernels
+from demo.actors import restart_devices
+from demo.candidates import broken_calibration
 from demo.driver import DemoError, Stage
 from demo.observe import Json, Sight
 from flows.data.corpus import Split
@@ -96,16 +98,19 @@ def broken_candidate(stage: Stage, act: FirstAct) -> bool:
 
 
 def misbehaving_candidate(stage: Stage, act: FirstAct) -> bool:
-    """Release a candidate that the gate passes and class B's driver does not; True when the field rolls it back."""
+    """Release a build that the gate passes and one class's driver does not; True when the field rolls it back.
+
+    Between gate and release the devices of that class get an older driver, as after a system update: they restart, and
+    the driver fails on this very build.
+    """
     with stage.phase("act 2: misbehaving candidate"):
-        model = experimental_kernels(act.run.read("model.onnx"))
-        build = _post(stage, act, "experimental-kernels", model, "3-experimental")
+        build = _post(stage, act, "experimental-kernels", act.run.read("model.onnx"), "3-experimental")
         ended = stage.wait("the gate to judge it", lambda now: _ended(now, build.name), 3 * 60).build(build.name) or {}
         if ended["state"] != "passed":
-            stage.story.notes.append(
-                f"Experimental kernels did not reach the field: {ended['state']}. {_reasons(ended)[:300]}"
-            )
+            told = f"Experimental kernels did not reach the field: {ended['state']}. {_reasons(ended)[:300]}"
+            stage.story.notes.append(told)
             return False
+        _give_an_older_driver(stage, build.id)
         digest = str(ended["digest"])
         stage.board.names[digest] = "v3 (experimental)"
         stage.platform.register_bundle(build.id, "experimental kernel set")
@@ -121,6 +126,15 @@ def misbehaving_candidate(stage: Stage, act: FirstAct) -> bool:
         )
         stage.wait("every device to be back on the good bundle", lambda now: _all_on(stage, now, act.digest), 2 * 60)
         return rollout.get("state") == "rolled_back"
+
+
+def _give_an_older_driver(stage: Stage, build_id: str) -> None:
+    bundle = stage.folder / "experimental.elb"
+    bundle.write_bytes(stage.platform.bundle(build_id))
+    assert stage.world is not None
+    stage.unverified_before += stage.unverified_bytes()
+    restart_devices(stage.actors, replace(stage.world, choking_build=Bundle.open(bundle).manifest.build_id))
+    stage.wait("the devices to be back", lambda sight: sight.fleet.get("joined") == sight.fleet.get("devices"), 90)
 
 
 def _post(stage: Stage, act: FirstAct, name: str, model: bytes, version: str) -> Build:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,7 +48,9 @@ class Stage:
     platform: Platform
     observer: Observer
     scene: Scene | None = None
+    world: World | None = None
     change_at: float = 0.0
+    unverified_before: int = 0
 
     @property
     def clock(self) -> FileClock:
@@ -58,6 +61,12 @@ class Stage:
     def factory(self) -> Path:
         """The devices' built-in bundle."""
         return self.folder / "factory.elb"
+
+    def unverified_bytes(self) -> int:
+        """Unverified bytes that devices ran since they were last started, by their own word; -1 for one that is mute."""
+        told = [json.loads(path.read_text()) for path in sorted(self.folder.glob("agent-*/status.json"))]
+        told.append(self.observer.look().fleet)
+        return sum(int(status.get("unverified_bytes_run", -1)) for status in told)
 
     def tell(self, what: str, share: float) -> None:
         """Show progress of long work."""
@@ -120,13 +129,13 @@ def record_scene(stage: Stage) -> None:
         )
 
 
-def gather_fleet(stage: Stage) -> World:
+def gather_fleet(stage: Stage) -> None:
     """Start all devices and wait until they have joined."""
     assert stage.scene is not None
     with stage.phase("fleet joins"):
         info = stage.embedded.info
         stage.change_at = SECONDS_PER_DAY * (day_of(stage.clock.now()) + stage.settings.healthy_days)
-        world = World(
+        stage.world = world = World(
             stage.folder, stage.factory, info.base_url, info.enrolment_token, stage.clock_file, stage.change_at,
             stage.scene, stage.settings,
         )  # fmt: skip
@@ -141,7 +150,6 @@ def gather_fleet(stage: Stage) -> World:
             ),
             120,
         )
-    return world
 
 
 def live_through_the_change(stage: Stage) -> Sight:

@@ -98,9 +98,8 @@ def drift_figures(series: Sequence[Json], alarms: Sequence[Json]) -> list[Figure
     ]
 
 
-def fleet_figures(devices: int, on_new: int, fleet: Json, full: Sequence[Json]) -> list[Figure]:
+def fleet_figures(devices: int, on_new: int, unverified: int) -> list[Figure]:
     """Everybody on the new bundle, nobody ever ran an unverified byte."""
-    unverified = int(fleet.get("unverified_bytes_run", -1)) + sum(int(a.get("unverified_bytes_run", -1)) for a in full)
     return [
         Figure("fleet.on_new_bundle", on_new, "devices", f"all {devices}", on_new == devices),
         exactly("fleet.unverified_bytes_run", unverified, "B", 0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -115,7 +114,7 @@ def _last_figures(stage: Stage, act: FirstAct) -> list[Figure]:
     return [
         *judge.size_figures(stage.embedded.info.database_url),
         *judge.drift_figures(series, sight.alarms),
-        *judge.fleet_figures(len(devices), on_new, sight.fleet, _full_status(stage)),
+        *judge.fleet_figures(len(devices), on_new, stage.unverified_before + stage.unverified_bytes()),
         *judge.time_figures(stage.story.seconds(), stage.settings.wall_limit_s, people),
     ]
 
@@ -126,10 +125,6 @@ def _by_a_person(entry: Json) -> bool:
 
 SETTING_UP = frozenset({"enrolment-token.created"})
 """What `edgeloop up` does at its start with the operator's token, before the loop runs."""
-
-
-def _full_status(stage: Stage) -> list[Json]:
-    return [json.loads(path.read_text()) for path in sorted(stage.folder.glob("agent-*/status.json"))]
 
 
 def _corpus(video: Path | None, folder: Path) -> Corpus:
