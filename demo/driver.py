@@ -63,7 +63,7 @@ class Stage:
         return self.folder / "factory.elb"
 
     def unverified_bytes(self) -> int:
-        """Unverified bytes that devices ran since they were last started, by their own word; -1 for one that is mute."""
+        """Unverified bytes that devices ran since their last start, by their own word; -1 for one that is mute."""
         told = [json.loads(path.read_text()) for path in sorted(self.folder.glob("agent-*/status.json"))]
         told.append(self.observer.look().fleet)
         return sum(int(status.get("unverified_bytes_run", -1)) for status in told)
