@@ -229,10 +229,16 @@ class Agent:
         return Played(
             upscaled=True,
             latency_ms=enhanced.latency_ms,
+            relative=self._relative(enhanced.latency_ms, frame),
             fidelity_lsb=enhanced.fidelity_lsb,
             errors=enhanced.errors,
             on_cpu=enhanced.on_cpu,
         )
+
+    def _relative(self, latency_ms: float | None, frame: SourceFrame) -> float | None:
+        size = (frame.pixels.shape[0], frame.pixels.shape[1])
+        reference = self._parts.bundles.reference_ms(self._parts.observation.tags.device_class, size)
+        return None if latency_ms is None or reference is None else latency_ms / reference
 
     def _plain(self, frame: SourceFrame, error: Exception) -> None:
         if self.counters.plain_frames == 0:

@@ -14,6 +14,7 @@ from contracts.bundle import Bundle, BundleError
 from contracts.statistics import ObserverError
 from edge_agent.errors import ConfigError
 from edge_agent.playback import Loader, Playback
+from edge_agent.reference import reference_latencies
 from edge_agent.runtime.backend import BackendError
 from edge_agent.runtime.npu import NpuError
 from edge_agent.slots import Slots
@@ -32,9 +33,15 @@ class Bundles:
         self.verifications = 0
         self.loads = 0
         try:
-            self.built_in = self.load(store.open_file(factory))
+            bundle = store.open_file(factory)
+            self.built_in = self.load(bundle)
+            self._references = reference_latencies(bundle)
         except UNUSABLE as error:
             raise ConfigError(f"built-in bundle {factory} cannot run here: {error}") from error
+
+    def reference_ms(self, device_class: str, size: tuple[int, int]) -> float | None:
+        """What the built-in bundle needs for a frame of (rows, columns), by its own estimate; None: not known."""
+        return self._references.get((device_class, size))
 
     def load(self, bundle: Bundle) -> Playback:
         """Load a bundle that was opened, and so verified. Raises one of UNUSABLE."""

@@ -68,6 +68,8 @@ class HealthReport(Message):
     cpu_frames: Annotated[int, Field(ge=0)] = 0
     latency_p50_ms: Annotated[float, Field(ge=0)] = 0.0
     latency_p99_ms: Annotated[float, Field(ge=0)] = 0.0
+    latency_relative_p99: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    """P99 of each frame's latency divided by the built-in bundle's estimate for that frame size; 0 = not known."""
     budget_ms: Annotated[float, Field(gt=0)] = 33.3
     fidelity_lsb: Annotated[float, Field(ge=0, le=255)] = 0.0
     score_mean: Annotated[float, Field(ge=-100, le=100)] = 0.0

@@ -27,6 +27,8 @@ class Played:
     score: float | None = None
     upscaled: bool = False
     latency_ms: float | None = None
+    relative: float | None = None
+    """Latency divided by the device's reference for this frame size."""
     fidelity_lsb: float | None = None
     errors: int = 0
     on_cpu: bool = False
@@ -69,6 +71,7 @@ class HealthWindow:
     def reset(self) -> None:
         self.frames = self.upscaled = self.misses = self.errors = self.cpu_frames = 0
         self._latencies: deque[float] = deque(maxlen=LIMITS.samples_kept)
+        self._relatives: deque[float] = deque(maxlen=LIMITS.samples_kept)
         self._fidelity, self._fidelities = 0.0, 0
         self._score, self._scores = 0.0, 0
 
@@ -80,6 +83,8 @@ class HealthWindow:
         if played.latency_ms is not None:
             self._latencies.append(played.latency_ms)
             self.misses += played.latency_ms > self._budget
+        if played.relative is not None:
+            self._relatives.append(played.relative)
         if played.fidelity_lsb is not None:
             self._fidelity += played.fidelity_lsb
             self._fidelities += 1
@@ -98,6 +103,9 @@ class HealthWindow:
     def latency(self, quantile: float) -> float:
         return float(np.quantile(self._latencies, quantile)) if self._latencies else 0.0
 
+    def relative(self, quantile: float) -> float:
+        return float(np.quantile(self._relatives, quantile)) if self._relatives else 0.0
+
     def report(self, digest: str, sequence: int, state: str) -> HealthReport:
         """Return the window as a message and begin the next one. Needs at least one frame."""
         report = HealthReport(
@@ -111,6 +119,7 @@ class HealthWindow:
             cpu_frames=self.cpu_frames,
             latency_p50_ms=self.latency(0.50),
             latency_p99_ms=self.latency(0.99),
+            latency_relative_p99=self.relative(0.99),
             budget_ms=self._budget,
             fidelity_lsb=min(255.0, self.fidelity_lsb),
             score_mean=float(np.clip(self._score / self._scores, -100, 100)) if self._scores else 0.0,

@@ -206,7 +206,7 @@ def _add_health(
         "deadline_misses": report.deadline_misses,
         "cpu_frames": report.cpu_frames,
         "latency_reports": int(timed),
-        "latency_log_sum": math.log(report.latency_p99_ms / report.budget_ms) if timed else 0.0,
+        "latency_log_sum": math.log(_comparable_latency(report)) if timed else 0.0,
         "fidelity_reports": int(measured),
         "fidelity_sum": report.fidelity_lsb if measured else 0.0,
     }
@@ -223,3 +223,8 @@ def _add_health(
     sums["degraded"] = HealthSum.degraded | statement.excluded.degraded
     keys = [HealthSum.rollout_id, HealthSum.device_id, HealthSum.arm]
     session.execute(statement.on_conflict_do_update(index_elements=keys, set_=sums))
+
+
+def _comparable_latency(report: HealthReport) -> float:
+    """P99 latency against the device's own reference for the sizes it saw; against its budget where it tells none."""
+    return report.latency_relative_p99 or report.latency_p99_ms / report.budget_ms
