@@ -11,6 +11,7 @@ from flows.data.degrade import NORMAL_VARIETY, Degradation, degrade
 from flows.data.pairs import Pair, PairSet, View, load_view, make_pairs
 from flows.data.texture import textured
 from flows.embedder import SegmentEmbedder
+from flows.errors import FlowError
 from flows.hardset import HardSet, Vectors, build_hard_set, training_vectors
 from flows.run_folder import Json
 from flows.steps.collect import target_clusters
@@ -66,6 +67,11 @@ def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
     """Decode and degrade. Every training clip is taken through every hard condition, so that content never decides."""
     clips = run.corpus.of(Split.TRAIN)
     conditions = hard_conditions(hard)
+    if not conditions:
+        raise FlowError(
+            f"none of {hard['tried']} (clip, degradation) pairs comes within {hard['eps']:.3f} of a member that the "
+            "training set does not reach; add videos of other scenes to the corpus"
+        )
     earlier = tuple(Degradation.from_json(text) for text in run.parent.conditions)
     run.progress("degrading clips", 0.2)
     normal = PairSet((*make_pairs(clips, NORMAL_CONDITIONS, NORMAL_VIEWS).pairs, *_textured_pairs(clips)))

@@ -46,9 +46,10 @@ def platform_of(corpus: Corpus, *, passes: bool = True) -> FlowPlatformTwin:
     face = read(corpus.of(Split.HELD_OUT)[0], scale=1, limit=12)
     low = face.reshape(len(face), face.shape[1] // 2, 2, face.shape[2] // 2, 2, 3).mean(axis=(2, 4)).astype(np.uint8)
     members = np.concatenate([embedder.segments(receive(low, HARD.with_seed(s), 25.0), 4) for s in range(3)])
-    rows = training_vectors(views_of(corpus.of(Split.TRAIN)), NORMAL_VARIETY[:2], embedder)
-    spread = np.concatenate([vectors for _, _, vectors in rows]).std(axis=0).sum()
-    return FlowPlatformTwin(members, eps=max(0.35, float(spread)), passes=passes)
+    rows = training_vectors(views_of(corpus.of(Split.TRAIN)), NORMAL_VARIETY, embedder)
+    normal = np.concatenate([vectors for _, _, vectors in rows])
+    nearest = np.linalg.norm(members[:, None] - normal[None], axis=2).min(axis=1)
+    return FlowPlatformTwin(members, eps=0.7 * float(nearest.max()), passes=passes)
 
 
 @pytest.fixture(scope="module")
