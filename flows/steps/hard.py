@@ -19,7 +19,8 @@ from flows.steps.context import RunContext
 from flows.tasks.vsr.material import HARD_VIEWS, NORMAL_VIEWS
 
 NORMAL_CONDITIONS = NORMAL_VARIETY[::2]
-MAX_CONDITIONS = 5
+MAX_CONDITIONS = 10
+TRAINING_VIEWS = HARD_VIEWS[1:3]
 VALIDATION_SEED = 1_000
 TEXTURE_VIEWS = (View(1, 8, 8, (480, 640)), View(2, 6, 12), View(3, 6, 12))
 TEXTURE_LIGHT = (Degradation(crf=20.0), Degradation(crf=23.0), Degradation(gain=0.5, crf=21.0))
@@ -76,7 +77,7 @@ def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
     run.progress("degrading clips", 0.2)
     normal = PairSet((*make_pairs(clips, NORMAL_CONDITIONS, NORMAL_VIEWS).pairs, *_textured_pairs(clips)))
     run.progress("degrading clips", 0.5)
-    stressed = make_pairs(clips, (*conditions, *earlier), HARD_VIEWS)
+    stressed = make_pairs(clips, (*conditions, *earlier), TRAINING_VIEWS)
     run.progress("degrading clips", 0.9)
     aside = (conditions[0].with_seed(VALIDATION_SEED),)
     return TrainingPairs(
