@@ -30,6 +30,7 @@ from services.kit.auth import Kind, issue_token
 from services.kit.database import engine, transaction
 from services.kit.discovery import DASHBOARD, SERVICES
 from services.kit.settings import Settings, settings
+from services.kit.tasks import celery_app
 from tests.support.http import ApiClient, LiveServer
 from tests.support.servers import postgres_server, redis_server, server_folder
 
@@ -102,9 +103,17 @@ def platform(postgres_url: str, redis_url: str, tmp_path_factory: pytest.TempPat
         patch.setenv("EDGELOOP_REDIS_URL", redis_url)
         patch.setenv("EDGELOOP_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         settings.cache_clear()
+        _point_celery_at(redis_url)
         yield settings()
         engine().dispose()
     settings.cache_clear()
+
+
+def _point_celery_at(redis_url: str) -> None:
+    """A module imported earlier may have made Celery read its settings already, when there was no Redis of ours."""
+    celery_app.conf.broker_url = redis_url
+    celery_app.amqp._producer_pool = None
+    celery_app._pool = None
 
 
 @pytest.fixture(scope="module")
