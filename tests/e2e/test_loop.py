@@ -53,8 +53,9 @@ def test_the_loop_closes_by_itself_and_leaves_nothing_running(state_folder: Path
     try:
         run_demo(folder, SHORT, Console(quiet=True), free_port())
     except DemoError as error:
-        judged_bad = "did not pass" in str(error)
-        assert judged_bad, error
+        if "did not pass" not in str(error):
+            raise
+        judged_bad = True
     document = json.loads((folder / "report.json").read_text())
     figures = {figure["id"]: figure for figure in document["figures"]}
     if judged_bad:
