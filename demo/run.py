@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -44,9 +45,12 @@ def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, 
     profiles = _profiles(corpus)
     environment = _environment(clock_file, settings, profiles)
     embedded = EmbeddedPlatform(folder / "platform", port, environment=environment)
+    open_clients = contextlib.ExitStack()
     try:
         with View(console) as view:
-            stage = _open(folder, settings, story, board, view, clock_file, embedded, actors, corpus, profiles)
+            stage = _open(
+                folder, settings, story, board, view, clock_file, embedded, actors, corpus, profiles, open_clients
+            )
             record_scene(stage)
             gather_fleet(stage)
             alarmed = live_through_the_change(stage)
@@ -62,6 +66,7 @@ def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, 
         story.figures.append(Figure("demo.finished", str(error), "", "yes", ok=False))
         raise
     finally:
+        open_clients.close()
         actors.stop()
         embedded.stop()
         write_report(folder, story)
@@ -70,13 +75,15 @@ def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, 
 
 def _open(
     folder: Path, settings: DemoSettings, story: Story, board: Board, view: View, clock_file: Path,
-    embedded: EmbeddedPlatform, actors: Actors, corpus: Corpus, profiles: Profiles,
+    embedded: EmbeddedPlatform, actors: Actors, corpus: Corpus, profiles: Profiles, open_clients: contextlib.ExitStack,
 ) -> Stage:  # fmt: skip
     view.show(board, Sight())
     with story.step("platform"):
         info = embedded.start()
     platform = Platform(info.base_url, info.service_token)
     observer = Observer(info.base_url, info.operator_token, info.prefect_api_url, folder / "fleet.json")
+    open_clients.callback(platform.close)
+    open_clients.callback(observer.close)
     stage = Stage(
         folder, settings, corpus, profiles, story, board, view, clock_file, Pace(clock_file),
         embedded, actors, platform, observer,

@@ -27,7 +27,7 @@ SHORT = DemoSettings(
     trial_frames=3,
     variants=3,
     clip_frames=30,
-    budget_minutes=1.2,
+    budget_minutes=1.8,
     second_act=False,
 )
 MUST_HOLD = (
