@@ -1,7 +1,7 @@
 """One short turn of the whole loop on real parts: the fleet notices, the platform learns, the fleet takes it.
 
-Small and quick, so it judges that the loop closes by itself, to a finished rollout or to a gate that says no; how good
-the new model is, `make demo` judges.
+A smaller fleet on shorter days with the demo's own learning budget, so the candidate has to pass the real gate; how
+much better the new model is, `make demo` judges.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import psutil
 import pytest
 from rich.console import Console
 
-from demo.driver import DemoError
 from demo.run import run_demo
 from demo.settings import DemoSettings
 
@@ -27,7 +26,7 @@ SHORT = DemoSettings(
     trial_frames=3,
     variants=3,
     clip_frames=30,
-    budget_minutes=1.8,
+    budget_minutes=4.0,
     second_act=False,
 )
 MUST_HOLD = (
@@ -45,24 +44,14 @@ def free_port() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_the_loop_closes_by_itself_and_leaves_nothing_running(state_folder: Path) -> None:
     folder = state_folder / "demo"
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    judged_bad = False
-    try:
-        run_demo(folder, SHORT, Console(quiet=True), free_port())
-    except DemoError as error:
-        if "did not pass" not in str(error):
-            raise
-        judged_bad = True
+    run_demo(folder, SHORT, Console(quiet=True), free_port())
     document = json.loads((folder / "report.json").read_text())
     figures = {figure["id"]: figure for figure in document["figures"]}
-    if judged_bad:
-        # Trained for a minute only, the candidate may be worse; then the gate has to keep it from every device.
-        assert set(json.loads((folder / "fleet.json").read_text())["versions"].values()) == {"1"}
-    else:
-        broken = {name: figures.get(name) for name in MUST_HOLD if not figures.get(name, {}).get("ok")}
-        assert broken == {}
+    broken = {name: figures.get(name) for name in MUST_HOLD if not figures.get(name, {}).get("ok")}
+    assert broken == {}
     assert (folder / "report.html").stat().st_size > 10_000
     assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
