@@ -32,7 +32,7 @@ from services.releases.errors import (
     WrongState,
 )
 from services.releases.models import Alert, BundleRow, Control, RolloutRow, StageRow
-from services.releases.verdict import VerdictPolicy
+from services.releases.verdict import VerdictPolicy, clean_canary
 
 POLICY = VerdictPolicy()
 SYSTEM = "system:verdict"
@@ -87,7 +87,14 @@ def start(session: Session, subject: Subject, row: RolloutRow) -> None:
     _check_reach(row, bundle, found)
     _supersede(session, subject, row)
     row.first_release = found.on_another == 0
-    points = plan_stages(row.requested, found.buckets, row.min_devices, POLICY.minimum_canary, POLICY.stratum_share)
+    points = plan_stages(
+        row.requested,
+        found.buckets,
+        row.min_devices,
+        POLICY.minimum_canary,
+        POLICY.stratum_share,
+        lambda share: clean_canary(POLICY, share, found.count),
+    )
     for index, basis_points in enumerate(points):
         session.add(StageRow(rollout_id=row.id, index=index, basis_points=basis_points, targeted={}, fleet={}))
     row.state = following
@@ -278,7 +285,7 @@ def _check_releasable(session: Session, bundle: BundleRow, subject: Subject) -> 
 
 def _check_stages(requested: Sequence[int]) -> None:
     try:
-        plan_stages(requested, {}, 1, 1, 1.0)
+        plan_stages(requested, {}, 1, 1, 1.0, lambda share: 1)
     except ValueError as error:
         raise BadSelector(str(error)) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -17,8 +18,10 @@ from services.releases.domain.machine import (
     next_step,
 )
 from services.releases.domain.plan import exposed, plan_stages
-from services.releases.verdict import Decision, Finding, Judgement, Reading, VerdictPolicy
+from services.releases.verdict import Decision, Finding, Judgement, Reading, VerdictPolicy, clean_canary
+from services.releases.verdict.intervals import rate_interval
 
+POLICY = VerdictPolicy()
 FINAL = (RolloutState.ROLLED_BACK, RolloutState.KILLED)
 HARM = Reading("trial_failures", "npu-2t", 7, 0, 1.0, 0.3, 1.0, 0.02, Finding.HARM)
 
@@ -91,14 +94,38 @@ def fleet(size: int, salt: str = "s") -> dict[str, list[int]]:
     return places
 
 
+def one(share: float) -> int:
+    """A verdict that any clean device satisfies."""
+    return 1
+
+
+@pytest.mark.parametrize("size", [20, 60, 100, 160, 306, 1_000])
+@pytest.mark.parametrize("salt", ["a", "b", "c", "d", "e", "f"])
+def test_a_clean_stage_can_always_open_the_next(size: int, salt: str) -> None:
+    places = fleet(size, salt)
+    stages = plan_stages((500, 2_500, 10_000), places, 5, 3, 0.1, lambda share: clean_canary(POLICY, share, size))
+    few = max(0.15, POLICY.tolerated_devices / size)
+    for stage, following in pairwise(stages):
+        devices = sum(exposed(places, stage).values())
+        bound = rate_interval(0, devices, POLICY.promote_alpha, POLICY.rate_prior).upper
+        assert bound * following / 10_000 <= few, f"{devices} of {size} devices at {stage} can never open {following}"
+
+
+def test_the_clean_canary_is_the_smallest_one() -> None:
+    for share in (0.05, 0.25, 1.0):
+        least = clean_canary(POLICY, share, 10_000)
+        above, below = (rate_interval(0, count, 0.05, POLICY.rate_prior).upper * share for count in (least, least - 1))
+        assert above <= 0.15 < below or least == 1
+
+
 def test_a_large_fleet_gets_the_stages_that_were_asked_for() -> None:
-    assert plan_stages((500, 2_500, 10_000), fleet(2_000), 5, 3, 0.1) == (500, 2_500, 10_000)
+    assert plan_stages((500, 2_500, 10_000), fleet(2_000), 5, 3, 0.1, one) == (500, 2_500, 10_000)
 
 
 def test_a_small_fleet_gets_wider_first_stages_but_keeps_a_control() -> None:
     for salt in "abcdefgh":
         places = fleet(12, salt)
-        stages = plan_stages((500, 2_500, 10_000), places, 5, 3, 0.1)
+        stages = plan_stages((500, 2_500, 10_000), places, 5, 3, 0.1, one)
         first = exposed(places, stages[0])
         assert all(count <= 5 for count in first.values()), first
         assert sum(first.values()) >= 3
@@ -108,14 +135,14 @@ def test_a_small_fleet_gets_wider_first_stages_but_keeps_a_control() -> None:
 @pytest.mark.parametrize("salt", ["a", "b", "c", "d", "e"])
 def test_every_class_that_matters_has_canaries_in_the_first_stage(salt: str) -> None:
     places = fleet(300, salt)
-    first = plan_stages((500, 2_500, 10_000), places, 5, 3, 0.1)[0]
+    first = plan_stages((500, 2_500, 10_000), places, 5, 3, 0.1, one)[0]
     assert all(count >= 3 for count in exposed(places, first).values())
 
 
 @pytest.mark.parametrize("stages", [(500, 500), (2_500, 500), (0, 100), (500, 10_001)])
 def test_stages_that_do_not_grow_within_the_range_are_refused(stages: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="must grow"):
-        plan_stages(stages, {}, 5, 3, 0.1)
+        plan_stages(stages, {}, 5, 3, 0.1, one)
 
 
 def test_raising_the_exposure_only_adds_devices() -> None:

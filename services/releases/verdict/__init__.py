@@ -5,7 +5,7 @@
 
 from services.releases.verdict.evidence import POOLED, Arm, DeviceHealth, DeviceInstall, Evidence, gather
 from services.releases.verdict.guardrails import VerdictPolicy
-from services.releases.verdict.judge import Decision, Finding, Judgement, Reading, judge
+from services.releases.verdict.judge import Decision, Finding, Judgement, Reading, clean_canary, judge
 
 __all__ = [
     "POOLED",
@@ -18,6 +18,7 @@ __all__ = [
     "Judgement",
     "Reading",
     "VerdictPolicy",
+    "clean_canary",
     "gather",
     "judge",
 ]

@@ -10,6 +10,7 @@ Invariants: pure; the order of devices and batches does not matter; the same evi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -90,6 +91,17 @@ def judge(evidence: Evidence, policy: VerdictPolicy, next_share: float, min_devi
     missing = (*_missing_devices(evidence, policy, min_devices), *_unsafe(readings))
     decision = Decision.CONTINUE if missing else Decision.PROMOTE
     return Judgement(decision, missing, readings, None, alpha_each, policy)
+
+
+def clean_canary(policy: VerdictPolicy, next_share: float, fleet_devices: int) -> int:
+    """The fewest devices that open an exposure of `next_share` when none of them fails any rate guardrail."""
+    few = policy.tolerated_devices / max(fleet_devices, 1)
+    tolerated = min(max(rate.tolerated, few) for rate in policy.rates)
+
+    def opens(devices: int) -> bool:
+        return rate_interval(0, devices, policy.promote_alpha, policy.rate_prior).upper * next_share <= tolerated
+
+    return bisect_left(range(1, max(fleet_devices, 1)), True, key=opens) + 1
 
 
 def _readings(
