@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.npu import ArrayModel, Layout, NpuSpec, Op, Space
-from contracts.npu.program import FLAG_LAUNCH
+from contracts.npu.program import FLAG_DISPATCH, FLAG_LAUNCH
 
 Commands = npt.NDArray[np.void]
 _OUTSIDE = (Space.CONST, Space.QUANT)
@@ -109,8 +109,8 @@ def _compute(
     array_model: ArrayModel,
     ready: float,
 ) -> float:
-    launch = bool(command["flags"] & FLAG_LAUNCH)
-    overhead = (spec.launch_us if launch else spec.dispatch_us) * 1000
+    launch, dispatch = (bool(command["flags"] & flag) for flag in (FLAG_LAUNCH, FLAG_DISPATCH))
+    overhead = (spec.launch_us * launch + spec.dispatch_us * dispatch) * 1000
     before = clock.compute_free
     start = max(clock.compute_free, ready) + overhead
     macs, compute = _work(command, spec, array_model)
@@ -139,7 +139,7 @@ def _work(command: np.void, spec: NpuSpec, array_model: ArrayModel) -> tuple[int
     depth = logical_extents(command["src"])[2] // int(command["groups"])
     taps = int(command["kh"]) * int(command["kw"])
     charged = array_model.charged_macs(rows * cols, taps, depth, channels)
-    return rows * cols * taps * depth * channels, charged / spec.peak_macs_per_ns
+    return rows * cols * taps * depth * channels, charged / (array_model.macs_per_cycle * spec.nominal_mhz / 1000)
 
 
 def logical_extents(region: np.void) -> tuple[int, int, int]:

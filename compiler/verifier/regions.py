@@ -24,6 +24,8 @@ class Region:
     channels: int
     row_stride: int
     pixel_stride: int
+    ring_rows: int = 0
+    ring_first: int = 0
 
     @staticmethod
     def of(raw: np.void) -> Region:

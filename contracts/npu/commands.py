@@ -20,6 +20,11 @@ class Op(IntEnum):
     CONV = 2
     ADD = 3
     SHUFFLE = 4
+    TABLE = 5
+    POOL = 6
+    MUL = 7
+    RESIZE = 8
+    HOST = 9
 
 
 class Space(IntEnum):
@@ -32,6 +37,14 @@ class Space(IntEnum):
     QUANT = 4
 
 
+class PoolMode(IntEnum):
+    """What a POOL command computes over its window."""
+
+    MAXIMUM = 0
+    AVERAGE = 1  # of the pixels inside the image
+    AVERAGE_PADDED = 2  # padding counts as zero
+
+
 class Layout(IntEnum):
     """How the logical H x W x C tensor lies in the stored rows x cols x channels image."""
 
@@ -41,7 +54,10 @@ class Layout(IntEnum):
     NEAREST = 3  # read: logical is the stored image repeated block x block
 
 
-FLAG_LAUNCH = 1  # first command of a kernel launch
+FLAG_LAUNCH = 1  # first command of a kernel in the frame
+FLAG_DISPATCH = 2  # first command of each later stripe that re-enters the kernel
+FLAG_PER_CHANNEL = 4  # TABLE: one table for each channel
+FLAG_GLOBAL = 8  # POOL: one window, the whole map
 
 REGION = np.dtype(
     {
@@ -55,9 +71,11 @@ REGION = np.dtype(
             "channels",
             "row_stride",
             "pixel_stride",
+            "ring_rows",
+            "ring_first",
         ],
-        "formats": ["u1", "u1", "u1", "<u4", "<u4", "<u4", "<u4", "<u4", "<u4"],
-        "offsets": [0, 1, 2, 4, 8, 12, 16, 20, 24],
+        "formats": ["u1", "u1", "u1", "<u4", "<u4", "<u4", "<u4", "<u4", "<u4", "<u2", "<u2"],
+        "offsets": [0, 1, 2, 4, 8, 12, 16, 20, 24, 28, 30],
         "itemsize": 32,
     }
 )
@@ -98,7 +116,8 @@ _COMMAND_FIELDS: list[tuple[str, object]] = [
     ("c_zp", "u1"),
     ("add_lo", "u1"),
     ("add_hi", "u1"),
-    ("reserved", "u1", (35,)),  # type: ignore[list-item]  # numpy's field tuples may carry a shape
+    ("mode", "u1"),
+    ("reserved", "u1", (34,)),  # type: ignore[list-item]  # numpy's field tuples may carry a shape
 ]
 
 COMMAND = np.dtype(_COMMAND_FIELDS)

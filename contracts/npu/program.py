@@ -19,7 +19,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from contracts.npu.commands import COMMAND, FLAG_LAUNCH, REGION, Layout, Op, Space, canonical_bytes
+from contracts.npu.commands import (
+    COMMAND,
+    FLAG_DISPATCH,
+    FLAG_GLOBAL,
+    FLAG_LAUNCH,
+    FLAG_PER_CHANNEL,
+    REGION,
+    Layout,
+    Op,
+    PoolMode,
+    Space,
+    canonical_bytes,
+)
 from contracts.npu.errors import DamagedProgram, ForeignProgram, ProgramError, TruncatedProgram
 from contracts.npu.profile import OutputTensor, Profile
 
@@ -28,13 +40,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMAND",
+    "FLAG_DISPATCH",
+    "FLAG_GLOBAL",
     "FLAG_LAUNCH",
+    "FLAG_PER_CHANNEL",
     "REGION",
     "DamagedProgram",
     "ForeignProgram",
     "Layout",
     "Op",
     "OutputTensor",
+    "PoolMode",
     "Profile",
     "Program",
     "ProgramError",
@@ -45,7 +61,7 @@ __all__ = [
 ]
 
 MAGIC = b"ELNP"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ARITHMETIC_VERSION = 1
 ALIGNMENT = 128
 MAX_SECTIONS = 256

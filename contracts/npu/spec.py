@@ -28,9 +28,13 @@ class UnknownTarget(KeyError):
 
 @dataclass(frozen=True)
 class ArrayModel:
-    """How the MAC array is filled: each extent is rounded up to a multiple before it is counted."""
+    """How the MAC array is filled: each extent is rounded up to a multiple before it is counted.
+
+    `macs_per_cycle` is the array's width at the clock of the operating point.
+    """
 
     name: str
+    macs_per_cycle: int
     tap_multiple: int
     input_channel_multiple: int
     output_channel_multiple: int

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.npu.program import FLAG_LAUNCH, Op, Space
+from contracts.npu.program import FLAG_DISPATCH, FLAG_LAUNCH, Op, Space
 from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.regions import Region, decode_region
 from edge_agent.runtime.npu.requantize import AddParameters
@@ -28,6 +28,7 @@ class Command:
     index: int
     op: Op
     launch: bool
+    dispatch: bool
     kernel: int
     event: int
     wait: int
@@ -75,6 +76,7 @@ def _decode(index: int, raw: np.void) -> Command:
         index=index,
         op=op,
         launch=bool(value["flags"] & FLAG_LAUNCH),
+        dispatch=bool(value["flags"] & FLAG_DISPATCH),
         kernel=value["kernel"],
         event=value["event"],
         wait=value["wait"],

@@ -52,7 +52,7 @@ class _Queues:
     events: dict[int, float] = field(default_factory=dict)
 
     def ready(self, event: int) -> float:
-        return self.events.get(event, 0.0)
+        return self.events.get(event, 0.0) if event else 0.0
 
 
 class Timer:
@@ -61,6 +61,7 @@ class Timer:
     def __init__(self, spec: NpuSpec, array: ArrayModel, mhz: float | None = None) -> None:
         self._spec = spec
         self._array = array
+        self._macs_per_ns = array.macs_per_cycle * spec.nominal_mhz / 1000
         self._stretch = spec.nominal_mhz / (mhz or spec.nominal_mhz)
 
     def time(self, commands: Iterable[Command], names: Sequence[str]) -> FrameTime:
@@ -90,7 +91,7 @@ class Timer:
 
     def _compute(self, queues: _Queues, command: Command, row: KernelTime) -> None:
         spec = self._spec
-        overhead = (spec.launch_us if command.launch else spec.dispatch_us) * 1000 * self._stretch
+        overhead = (spec.launch_us * command.launch + spec.dispatch_us * command.dispatch) * 1000 * self._stretch
         start = max(queues.compute_free, queues.ready(command.wait)) + overhead
         compute = self._compute_ns(command) * self._stretch
         streamed = [region for region in _operands(command) if region.space == Space.DDR]
@@ -116,7 +117,7 @@ class Timer:
         window = command.window
         rows, cols, outputs = command.target.logical
         taps, depth = window.kernel_height * window.kernel_width, command.source.logical[2] // window.groups
-        return self._array.charged_macs(rows * cols, taps, depth, outputs) / self._spec.peak_macs_per_ns
+        return self._array.charged_macs(rows * cols, taps, depth, outputs) / self._macs_per_ns
 
 
 def ddr_bytes(command: Command) -> int:
