@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from compiler import COMPILER_VERSION, pieces
 from compiler.errors import BadProfile, CompileError
 from compiler.importer import SourceGraph, read_source
 from compiler.limits import LIMITS
+from compiler.options import DEFAULT, CompileOptions
 from compiler.passes.constant_folding import ConstantFolding
 from compiler.program_builder import CompiledProgram, FusedProfile, build_program, fuse_profiles
 from compiler.report import CompileReport, ProgramReport, report_program
@@ -46,18 +47,20 @@ def compile_bundle(
     release_version: str,
     security_epoch: int,
     progress: Progress = lambda _: None,
+    options: CompileOptions = DEFAULT,
 ) -> CompileReport:
     """Compile ``model`` (and ``quality``) for all ``targets`` and input sizes (height, width) into the bundle
     ``out``.
     """
     _check_targets(targets)
     progress("reading")
-    models = [read_model("model", model, profiles)]
+    models = [read_model("model", model, profiles, options)]
     if quality is not None:
-        models.append(read_model("quality", quality, profiles))
+        models.append(read_model("quality", quality, profiles, options))
     sizes = [profile.name for profile in models[0].profiles]
-    build = _build_id(model, quality, observer, targets, sizes, meta, release_version, security_epoch)
-    parts, reports = _compile_targets(models, targets, build, progress)
+    facts = dict(meta) if options == DEFAULT else {**meta, "options": asdict(options)}
+    build = _build_id(model, quality, observer, targets, sizes, facts, release_version, security_epoch)
+    parts, reports = _compile_targets(models, targets, build, progress, options)
     parts["meta.json"] = pieces.meta_json(build.hex(), meta, targets, sizes, release_version, security_epoch)
     parts.update({f"{entry.name}.onnx": entry.data for entry in models})
     if observer is not None:
@@ -76,21 +79,32 @@ def compile_bundle(
     )
 
 
-def compile_program(model: bytes, target: str, profiles: Sequence[tuple[int, int]]) -> tuple[bytes, ProgramReport]:
+def compile_program(
+    model: bytes, target: str, profiles: Sequence[tuple[int, int]], options: CompileOptions = DEFAULT
+) -> tuple[bytes, ProgramReport]:
     """One model for one target: program bytes and report."""
-    _check_targets([target])
-    entry = read_model("model", model, profiles)
-    sizes = [profile.name for profile in entry.profiles]
-    build = _build_id(model, None, None, [target], sizes, {}, "", 0)
-    compiled = build_program(entry.profiles, load_spec(target), build)
+    compiled, entry = compile_one(model, target, profiles, options)
     return compiled.data, report_program("model", entry.source, compiled)
 
 
-def read_model(name: str, data: bytes, sizes: Sequence[tuple[int, int]]) -> ReadModel:
+def compile_one(
+    model: bytes, target: str, profiles: Sequence[tuple[int, int]], options: CompileOptions = DEFAULT
+) -> tuple[CompiledProgram, ReadModel]:
+    """One model for one target, with everything the compiler knows about it."""
+    _check_targets([target])
+    entry = read_model("model", model, profiles, options)
+    sizes = [profile.name for profile in entry.profiles]
+    build = _build_id(model, None, None, [target], sizes, {"options": asdict(options)}, "", 0)
+    return build_program(entry.profiles, load_spec(target), build, options), entry
+
+
+def read_model(
+    name: str, data: bytes, sizes: Sequence[tuple[int, int]], options: CompileOptions = DEFAULT
+) -> ReadModel:
     """Import and fuse for all input sizes (height, width); raises CompileError."""
     try:
         source = ConstantFolding().run(read_source(data)).graph
-        return ReadModel(name, data, source, fuse_profiles(source, _profile_sizes(source, sizes)))
+        return ReadModel(name, data, source, fuse_profiles(source, _profile_sizes(source, sizes), options))
     except CompileError as error:
         if name != "model":
             raise type(error)(f"{name} net: {error.node}", error.reason, error.remedy) from error
@@ -98,13 +112,17 @@ def read_model(name: str, data: bytes, sizes: Sequence[tuple[int, int]]) -> Read
 
 
 def _compile_targets(
-    models: Sequence[ReadModel], targets: Sequence[str], build: bytes, progress: Progress
+    models: Sequence[ReadModel],
+    targets: Sequence[str],
+    build: bytes,
+    progress: Progress,
+    options: CompileOptions = DEFAULT,
 ) -> tuple[dict[str, bytes], list[ProgramReport]]:
     parts: dict[str, bytes] = {}
     reports: list[ProgramReport] = []
     for target in targets:
         progress(f"compiling for {target}")
-        compiled = {entry.name: build_program(entry.profiles, load_spec(target), build) for entry in models}
+        compiled = {entry.name: build_program(entry.profiles, load_spec(target), build, options) for entry in models}
         own = {entry.name: report_program(entry.name, entry.source, compiled[entry.name]) for entry in models}
         parts.update(_target_pieces(build.hex(), target, compiled, own))
         parts["preprocess.json"] = pieces.preprocess(build.hex(), compiled)

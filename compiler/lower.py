@@ -1,4 +1,4 @@
-"""Schedule and memory plan to the command stream of one profile (``docs/reference/program.md``).
+"""Schedule and memory plan to the command stream of one profile (``docs/reference/program.md``), operator by operator.
 
 The prologue brings what stays: the quantisation table, and the constants when they are resident. Streamed
 constants come by a DMA one kernel ahead, ordered by events against the kernel that used the bytes before.
@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.constants import Constants
-from compiler.ir import PLAIN, Add, Conv, Graph, Value, View
-from compiler.memory.plan import CONSTANTS, QUANT, Home, MemoryPlan
+from compiler.fill import Addresses, accesses, fill_operation, region, run_of_bytes
+from compiler.ir import Graph
+from compiler.memory.plan import CONSTANTS, QUANT, Home, MemoryPlan, weights_buffer
+from compiler.ordering import order
 from compiler.passes.quant_table import QuantTable
 from compiler.schedule import Kernel, Schedule, Step
-from contracts.npu import COMMAND, REGION, Layout, Op, Space
+from contracts.npu import COMMAND, NpuSpec, Op, Space
 from contracts.npu.program import FLAG_LAUNCH
 
 Commands = npt.NDArray[np.void]
@@ -33,164 +35,108 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class _Lowering:
+class Lowering:
+    """What every lowering needs; ``kernel_indices`` gives each kernel's place in NAMES and that of ``prologue``."""
+
     schedule: Schedule
     plan: MemoryPlan
     constants: Constants
     quant: QuantTable
     kernel_indices: Mapping[str, int]
+    spec: NpuSpec
 
     @property
     def graph(self) -> Graph:
+        """The profile's graph."""
         return self.schedule.graph
 
+    def addresses(self) -> Addresses:
+        """Where constants and table lie in SRAM."""
+        bases = {}
+        for kernel in self.schedule.kernels:
+            start, size = self.constants.kernels[kernel.name]
+            base = 0
+            if size and self.plan.weights_resident:
+                base = self.plan.homes[CONSTANTS].offset
+            elif size:
+                base = self.plan.homes[weights_buffer(kernel.name)].offset - start
+            bases.update({step.name: base for step in kernel.steps})
+        table = self.plan.homes[QUANT].offset if QUANT in self.plan.homes else 0
+        return Addresses(self.constants, self.quant, bases, table)
 
-def lower(
-    schedule: Schedule,
-    plan: MemoryPlan,
-    constants: Constants,
-    quant: QuantTable,
-    kernel_indices: Mapping[str, int],
-) -> Stream:
-    """The stream of one profile; ``kernel_indices`` gives each kernel's place in NAMES and that of
-    ``prologue``.
-    """
-    work = _Lowering(schedule, plan, constants, quant, kernel_indices)
-    prologue = _prologue(work)
-    body = _resident_body(work) if plan.weights_resident else _streamed_body(work)
+
+def lower(work: Lowering) -> Stream:
+    """The stream of one profile, one command for each step."""
+    body = _resident_body(work) if work.plan.weights_resident else _streamed_body(work)
+    return finish(work, body)
+
+
+def finish(work: Lowering, body: list[Region]) -> Stream:
+    """Prologue, body with its waits, END."""
+    first = prologue(work)
     end = np.zeros((), COMMAND)
-    commands = np.array([*prologue, *body, end], COMMAND)
-    return Stream(commands, len(prologue))
+    commands = np.array([*first, *body, end], COMMAND)
+    order(commands[len(first) : -1])
+    return Stream(commands, len(first))
 
 
-def _prologue(work: _Lowering) -> list[Region]:
+def prologue(work: Lowering) -> list[Region]:
+    """The commands that run once at load."""
     index = work.kernel_indices["prologue"]
     commands = []
     if work.quant.data:
-        commands.append(_dma(index, Space.QUANT, 0, work.plan.homes[QUANT], len(work.quant.data)))
+        commands.append(bytes_dma(index, Space.QUANT, 0, work.plan.homes[QUANT], len(work.quant.data)))
     if work.plan.weights_resident and work.constants.data:
-        commands.append(_dma(index, Space.CONST, 0, work.plan.homes[CONSTANTS], len(work.constants.data)))
+        commands.append(bytes_dma(index, Space.CONST, 0, work.plan.homes[CONSTANTS], len(work.constants.data)))
     return commands
 
 
-def _resident_body(work: _Lowering) -> list[Region]:
-    base = work.plan.homes[CONSTANTS].offset if CONSTANTS in work.plan.homes else 0
-    return [command for kernel in work.schedule.kernels for command in _kernel(work, kernel, base)]
+def weights_dma(work: Lowering, kernel: str) -> list[Region]:
+    """The transfer of one kernel's streamed constants; empty when it has none."""
+    start, size = work.constants.kernels[kernel]
+    if not size:
+        return []
+    home = work.plan.homes[weights_buffer(kernel)]
+    return [bytes_dma(work.kernel_indices[kernel], Space.CONST, start, home, size)]
 
 
-def _streamed_body(work: _Lowering) -> list[Region]:
-    kernels = work.schedule.kernels
-    body: list[Region] = []
-    event = 0
-    arrived = [0] * len(kernels)
-    finished = [0] * len(kernels)
-
-    def fetch(index: int) -> None:
-        nonlocal event
-        start, size = work.constants.kernels[kernels[index].name]
-        if not size:
-            return
-        event += 1
-        arrived[index] = event
-        home = work.plan.homes[f"<weights of {kernels[index].name}>"]
-        command = _dma(work.kernel_indices[kernels[index].name], Space.CONST, start, home, size)
-        command["event"], command["wait"] = event, finished[index - 2] if index >= 2 else 0
-        body.append(command)
-
-    fetch(0)
-    for index, kernel in enumerate(kernels):
-        if index + 1 < len(kernels):
-            fetch(index + 1)
-        start, size = work.constants.kernels[kernel.name]
-        base = work.plan.homes[f"<weights of {kernel.name}>"].offset - start if size else 0
-        commands = _kernel(work, kernel, base)
-        commands[0]["wait"] = arrived[index]
-        event += 1
-        commands[-1]["event"] = finished[index] = event
-        body += commands
-    return body
-
-
-def _dma(kernel: int, space: Space, source: int, home: Home, size: int) -> Region:
+def bytes_dma(kernel: int, space: Space, source: int, home: Home, size: int) -> Region:
+    """A transfer of contiguous bytes."""
     command = np.zeros((), COMMAND)
     command["op"], command["kernel"] = Op.DMA, kernel
-    command["src"] = _bytes(space, source, size)
-    command["dst"] = _bytes(home.space, home.offset, size)
+    command["src"] = run_of_bytes(space, source, size)
+    command["dst"] = run_of_bytes(home.space, home.offset, size)
     return command
 
 
-def _bytes(space: Space, offset: int, size: int) -> Region:
-    region = np.zeros((), REGION)
-    region["space"], region["offset"] = space, offset
-    region["rows"], region["cols"], region["channels"] = 1, 1, size
-    region["row_stride"] = region["pixel_stride"] = size
-    return region
+def _resident_body(work: Lowering) -> list[Region]:
+    addresses = work.addresses()
+    return [command for kernel in work.schedule.kernels for command in _kernel(work, kernel, addresses)]
 
 
-def _kernel(work: _Lowering, kernel: Kernel, base: int) -> list[Region]:
-    commands = [_command(work, step, base) for step in kernel.steps]
+def _streamed_body(work: Lowering) -> list[Region]:
+    kernels = work.schedule.kernels
+    addresses = work.addresses()
+    body = weights_dma(work, kernels[0].name)
+    for index, kernel in enumerate(kernels):
+        if index + 1 < len(kernels):
+            body += weights_dma(work, kernels[index + 1].name)
+        body += _kernel(work, kernel, addresses)
+    return body
+
+
+def _kernel(work: Lowering, kernel: Kernel, addresses: Addresses) -> list[Region]:
+    commands = [_command(work, step, addresses) for step in kernel.steps]
     for command in commands:
         command["kernel"] = work.kernel_indices[kernel.name]
     commands[0]["flags"] = FLAG_LAUNCH
     return commands
 
 
-def _command(work: _Lowering, step: Step, base: int) -> Region:
+def _command(work: Lowering, step: Step, addresses: Addresses) -> Region:
     command = np.zeros((), COMMAND)
-    result = work.graph.values[step.result]
-    if isinstance(step, Conv):
-        _fill_conv(work, command, step, base)
-        command["dst"] = _region(work, result, step.write)
-    elif isinstance(step, Add):
-        command["op"] = Op.ADD
-        a, b = work.graph.values[step.a], work.graph.values[step.b]
-        command["src"], command["residual"] = _region(work, a, step.a_view), _region(work, b, step.b_view)
-        _fill_addition(command, a.scale, a.zero_point, b, result)
-        command["add_lo"], command["add_hi"] = step.clamp.low, step.clamp.high
-        command["dst"] = _region(work, result, PLAIN)
-    else:
-        command["op"] = Op.SHUFFLE
-        command["src"] = _region(work, work.graph.values[step.source], step.read)
-        command["dst"] = _region(work, result, step.write)
+    fill_operation(command, work.graph, step, addresses)
+    for access in accesses(step):
+        home = work.plan.value_homes[access.value]
+        command[access.field] = region(work.graph.values[access.value], access.view, home.space, home.offset)
     return command
-
-
-def _fill_conv(work: _Lowering, command: Region, conv: Conv, base: int) -> None:
-    source = work.graph.values[conv.source]
-    offsets = work.constants.convolutions[conv.name]
-    command["op"] = Op.CONV
-    command["src"] = _region(work, source, conv.read)
-    command["kh"], command["kw"] = conv.kernel
-    command["sh"], command["sw"] = conv.strides
-    command["dh"], command["dw"] = conv.dilations
-    command["pt"], command["pb"], command["pl"], command["pr"] = conv.pads
-    command["groups"] = conv.groups
-    command["weights_offset"] = base + offsets.weights
-    command["bias_offset"] = base + offsets.bias
-    command["quant_offset"] = work.plan.homes[QUANT].offset + work.quant.offsets[conv.name]
-    if offsets.weight_zero_point is not None:
-        command["weight_zp_offset"] = base + offsets.weight_zero_point
-    command["input_zp"], command["out_zp"] = source.zero_point, conv.zero_point
-    command["clamp_lo"], command["clamp_hi"] = conv.clamp.low, conv.clamp.high
-    if conv.residual is None:
-        return
-    residual = work.graph.values[conv.residual.value]
-    command["residual"] = _region(work, residual, conv.residual.view)
-    _fill_addition(command, conv.scale, conv.zero_point, residual, work.graph.values[conv.result])
-    command["add_lo"], command["add_hi"] = conv.residual.clamp.low, conv.residual.clamp.high
-
-
-def _fill_addition(command: Region, scale: float, zero_point: int, b: Value, result: Value) -> None:
-    command["a_scale"], command["a_zp"] = scale, zero_point
-    command["b_scale"], command["b_zp"] = b.scale, b.zero_point
-    command["c_scale"], command["c_zp"] = result.scale, result.zero_point
-
-
-def _region(work: _Lowering, value: Value, view: View) -> Region:
-    home = work.plan.value_homes[value.name]
-    region = np.zeros((), REGION)
-    region["space"], region["offset"] = home.space, home.offset
-    region["layout"], region["block"] = view.layout, view.block if view.layout != Layout.NHWC else 0
-    region["rows"], region["cols"], region["channels"] = value.shape
-    region["row_stride"], region["pixel_stride"] = value.width * value.channels, value.channels
-    return region

@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.constants import Constants, collect_constants
-from compiler.errors import InternalError
+from compiler.depth_first import DepthFirst, plan_depth_first
+from compiler.depth_first.stream import lower_stripes
+from compiler.errors import DoesNotFit, InternalError
 from compiler.importer import SourceGraph, build_graph
 from compiler.ir import Graph
-from compiler.lower import Stream, lower
+from compiler.lower import Lowering, Stream, lower
 from compiler.memory import MemoryPlan, plan_memory
 from compiler.memory.buffers import naive_peak
-from compiler.passes.pipeline import Fused, fuse
+from compiler.options import DEFAULT, CompileOptions
+from compiler.passes.pipeline import NEEDED, PASSES, Fused, fuse
 from compiler.passes.quant_table import QuantTable, QuantTableBuilder
 from compiler.schedule import Schedule, schedule
 from compiler.timing import FrameEstimate, estimate
@@ -24,6 +27,8 @@ from compiler.verifier import verify_program
 from contracts.npu import NpuSpec, OutputTensor, Profile, Program, ProgramWriter
 
 PROLOGUE = "prologue"
+WORTH_DDR, WORTH_TIME = 0.25, 0.06
+"""Stripes are worth this much more time when they spare this share of the DDR traffic, which others want too."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,10 @@ class CompiledProfile:
     naive_sram: int
     ideal: FrameEstimate
     u85_like: FrameEstimate
+    segments: tuple[tuple[str, str, int], ...]
+    """First and last kernel and the rows of a stripe of each depth-first segment; empty when operators run whole."""
+
+    notes: tuple[str, ...]
 
     @property
     def estimates(self) -> tuple[FrameEstimate, FrameEstimate]:
@@ -64,23 +73,28 @@ class CompiledProgram:
     fused: Fused
 
 
-def fuse_profiles(source: SourceGraph, sizes: Sequence[tuple[int, int]]) -> list[FusedProfile]:
+def fuse_profiles(
+    source: SourceGraph, sizes: Sequence[tuple[int, int]], options: CompileOptions = DEFAULT
+) -> list[FusedProfile]:
     """Import and fuse once for each input size (height, width)."""
+    passes = PASSES if options.fuse else NEEDED
     profiles = []
     for height, width in sizes:
         graph = build_graph(source, height, width)
-        profiles.append(FusedProfile(f"{height}x{width}", graph, fuse(graph)))
+        profiles.append(FusedProfile(f"{height}x{width}", graph, fuse(graph, passes)))
     return profiles
 
 
-def build_program(profiles: Sequence[FusedProfile], spec: NpuSpec, build_id: bytes) -> CompiledProgram:
+def build_program(
+    profiles: Sequence[FusedProfile], spec: NpuSpec, build_id: bytes, options: CompileOptions = DEFAULT
+) -> CompiledProgram:
     """Compile for one target; raises CompileError."""
     first = schedule(profiles[0].fused.graph)
     constants = collect_constants(first, spec.alignment)
     builder = QuantTableBuilder(spec)
     quant = builder.run(first.graph)
     names = (*(kernel.name for kernel in first.kernels), PROLOGUE)
-    compiled = [_compile_profile(profile, spec, constants, quant, names) for profile in profiles]
+    compiled = [_compile_profile(profile, spec, constants, quant, names, options) for profile in profiles]
     writer = ProgramWriter(spec.name, build_id)
     for profile in compiled:
         writer.add_profile(_profile(profile), profile.stream.commands)
@@ -91,17 +105,95 @@ def build_program(profiles: Sequence[FusedProfile], spec: NpuSpec, build_id: byt
     return CompiledProgram(spec.name, data, names, tuple(compiled), profiles[0].fused)
 
 
+@dataclass(frozen=True)
+class _Way:
+    """One way to run a profile."""
+
+    plan: MemoryPlan
+    stream: Stream
+    ideal: FrameEstimate
+    u85_like: FrameEstimate
+    segments: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Work:
+    schedule: Schedule
+    constants: Constants
+    quant: QuantTable
+    names: tuple[str, ...]
+    spec: NpuSpec
+    options: CompileOptions
+
+    def whole(self) -> _Way:
+        """Operator by operator."""
+        plan = plan_memory(self.schedule, self.constants, len(self.quant.data), self.spec, share=self.options.plan)
+        return self._way(plan, lower(self._lowering(plan)))
+
+    def striped(self, found: DepthFirst) -> _Way:
+        """Stripe by stripe."""
+        stream = lower_stripes(self._lowering(found.plan), found.layout, found.ddr)
+        return self._way(found.plan, stream, found.segments)
+
+    def _lowering(self, plan: MemoryPlan) -> Lowering:
+        indices = {name: index for index, name in enumerate(self.names)}
+        return Lowering(self.schedule, plan, self.constants, self.quant, indices, self.spec)
+
+    def _way(self, plan: MemoryPlan, stream: Stream, segments: tuple[tuple[str, str, int], ...] = ()) -> _Way:
+        frame = stream.commands[stream.n_prologue :]
+        models = (self.spec.array_model(name) for name in ("ideal", "u85-like"))
+        return _Way(plan, stream, *(estimate(frame, self.names, self.spec, model) for model in models), segments)
+
+
 def _compile_profile(
-    profile: FusedProfile, spec: NpuSpec, constants: Constants, quant: QuantTable, names: tuple[str, ...]
+    profile: FusedProfile,
+    spec: NpuSpec,
+    constants: Constants,
+    quant: QuantTable,
+    names: tuple[str, ...],
+    options: CompileOptions,
 ) -> CompiledProfile:
     plan_of = schedule(profile.fused.graph)
     if tuple(kernel.name for kernel in plan_of.kernels) != names[:-1]:
         raise InternalError(profile.name, "profiles have different kernels", "report this model")
-    plan = plan_memory(plan_of, constants, len(quant.data), spec)
-    stream = lower(plan_of, plan, constants, quant, {name: index for index, name in enumerate(names)})
-    frame = stream.commands[stream.n_prologue :]
-    ideal, u85_like = (estimate(frame, names, spec, spec.array_model(name)) for name in ("ideal", "u85-like"))
-    return CompiledProfile(profile.name, plan_of, plan, stream, naive_peak(profile.imported), ideal, u85_like)
+    way, notes = _best_way(_Work(plan_of, constants, quant, names, spec, options))
+    return CompiledProfile(
+        name=profile.name,
+        schedule=plan_of,
+        plan=way.plan,
+        stream=way.stream,
+        naive_sram=naive_peak(profile.imported),
+        ideal=way.ideal,
+        u85_like=way.u85_like,
+        segments=way.segments,
+        notes=notes,
+    )
+
+
+def _best_way(work: _Work) -> tuple[_Way, tuple[str, ...]]:
+    """Stripes or whole operators, and why: the faster one, but stripes also where they spare the shared DDR much
+    traffic for little time.
+    """
+    if not (work.options.depth_first and work.options.plan):
+        return work.whole(), ()
+    found = plan_depth_first(work.schedule, work.constants, len(work.quant.data), work.spec, work.options)
+    if found is None:
+        return work.whole(), ("depth-first: no stripes fit, operators run whole",)
+    striped = work.striped(found)
+    try:
+        whole = work.whole()
+    except DoesNotFit:
+        return striped, ("depth-first: the only way that fits",)
+    facts = f"stripes {_facts(striped)}, whole operators {_facts(whole)}"
+    spared = striped.ideal.ddr_bytes <= (1 - WORTH_DDR) * whole.ideal.ddr_bytes
+    cheap = striped.ideal.total_ns <= (1 + WORTH_TIME) * whole.ideal.total_ns
+    if striped.ideal.total_ns < whole.ideal.total_ns or (spared and cheap):
+        return striped, (f"depth-first: {facts}",)
+    return whole, (f"depth-first: not worth it, {facts}",)
+
+
+def _facts(way: _Way) -> str:
+    return f"{way.ideal.milliseconds:.3f} ms and {way.ideal.ddr_bytes / 1e6:.2f} MB of DDR traffic"
 
 
 def _profile(compiled: CompiledProfile) -> Profile:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from compiler.ir import Conv, Graph
+from compiler.schedule import Step
 from contracts.npu import ArrayModel, Layout, NpuSpec, Op, Space
 from contracts.npu.program import FLAG_DISPATCH, FLAG_LAUNCH
 
@@ -26,13 +28,20 @@ class KernelEstimate:
 
     name: str
     launches: int = 0
+    dispatches: int = 0
     commands: int = 0
     macs: int = 0
     ddr_bytes: int = 0
     compute_ns: float = 0.0
     transfer_ns: float = 0.0
-    overhead_ns: float = 0.0
+    launch_ns: float = 0.0
+    dispatch_ns: float = 0.0
     total_ns: float = 0.0
+
+    @property
+    def overhead_ns(self) -> float:
+        """Launch and dispatches."""
+        return self.launch_ns + self.dispatch_ns
 
     @property
     def bound_by(self) -> str:
@@ -41,22 +50,60 @@ class KernelEstimate:
         return max(parts, key=lambda key: parts[key])
 
 
+@dataclass(frozen=True)
+class TimedEvent:
+    """One command on its queue: `start_ns` is when its overhead begins, `command` its index in the frame."""
+
+    queue: str
+    kernel: str
+    command: int
+    start_ns: float
+    end_ns: float
+    overhead_ns: float
+    ddr_bytes: int
+    kind: str
+
+
 @dataclass
 class FrameEstimate:
-    """One frame: kernels in order of first appearance, and the sum."""
+    """One frame: kernels in order of first appearance, the sums, and every command as it runs.
+
+    `dma_ns`: how long the DMA channel moves data; `stall_ns`: how long computing waits for it, the wait for the last
+    store included.
+    """
 
     array_model: str
     kernels: list[KernelEstimate] = field(default_factory=list)
+    events: list[TimedEvent] = field(default_factory=list)
     total_ns: float = 0.0
     compute_ns: float = 0.0
+    launch_ns: float = 0.0
+    dispatch_ns: float = 0.0
+    dma_ns: float = 0.0
+    stall_ns: float = 0.0
     ddr_bytes: int = 0
     macs: int = 0
     launches: int = 0
+    dispatches: int = 0
 
     @property
     def milliseconds(self) -> float:
         """Frame latency."""
         return self.total_ns / 1e6
+
+    @property
+    def bare_milliseconds(self) -> float:
+        """Frame latency without launches and dispatches, as tools report it that model neither."""
+        return (self.total_ns - self.launch_ns - self.dispatch_ns) / 1e6
+
+    @property
+    def dma_hidden_share(self) -> float:
+        """Share of the DMA time that computing covers; 1 when nothing moves."""
+        return max(0.0, 1 - self.stall_ns / self.dma_ns) if self.dma_ns else 1.0
+
+    def ddr_efficiency(self, spec: NpuSpec) -> float:
+        """Bytes moved over what the peak rate could move in the time that the channel is busy."""
+        return self.ddr_bytes / (self.dma_ns * spec.ddr_bytes_per_ns) if self.dma_ns else 0.0
 
 
 @dataclass
@@ -71,48 +118,63 @@ def estimate(commands: Commands, names: Sequence[str], spec: NpuSpec, array_mode
     frame = FrameEstimate(array_model.name)
     clock = _Clock()
     kernels: dict[int, KernelEstimate] = {}
-    for command in commands:
+    for index, command in enumerate(commands):
         if command["op"] == Op.END:
             break
-        index = int(command["kernel"])
-        kernel = kernels.setdefault(index, KernelEstimate(names[index]))
-        _advance(command, kernel, clock, spec, array_model)
-    frame.kernels = list(kernels.values())
+        number = int(command["kernel"])
+        if number not in kernels:
+            kernels[number] = KernelEstimate(names[number])
+            frame.kernels.append(kernels[number])
+        frame.events.append(_run(index, command, kernels[number], clock, spec, array_model))
     frame.total_ns = max(clock.compute_free, clock.dma_free)
     for kernel in frame.kernels:
-        frame.compute_ns += kernel.compute_ns
-        frame.ddr_bytes += kernel.ddr_bytes
-        frame.macs += kernel.macs
-        frame.launches += kernel.launches
+        for part in ("compute_ns", "launch_ns", "dispatch_ns", "ddr_bytes", "macs", "launches", "dispatches"):
+            setattr(frame, part, getattr(frame, part) + getattr(kernel, part))
+    frame.dma_ns = sum(kernel.transfer_ns for kernel in frame.kernels)
+    frame.stall_ns = max(0.0, frame.total_ns - frame.compute_ns - frame.launch_ns - frame.dispatch_ns)
     return frame
 
 
-def _advance(command: np.void, kernel: KernelEstimate, clock: _Clock, spec: NpuSpec, array_model: ArrayModel) -> None:
-    ready = clock.events.get(int(command["wait"]), 0.0)
+def _run(
+    index: int, command: np.void, kernel: KernelEstimate, clock: _Clock, spec: NpuSpec, array_model: ArrayModel
+) -> TimedEvent:
+    ready = clock.events.get(int(command["wait"]), 0.0) if command["wait"] else 0.0
     if command["op"] == Op.DMA:
-        size = region_bytes(command["src"])
-        descriptors = max(_descriptors(command["src"]), _descriptors(command["dst"]))
-        end = clock.dma_free = max(clock.dma_free, ready) + _transfer(spec, descriptors, size)
-        kernel.transfer_ns += _transfer(spec, descriptors, size)
-        kernel.ddr_bytes += sum(size for key in ("src", "dst") if _is_ddr(command[key], constants=True))
+        event = _transfer_event(index, command, kernel, clock, spec, ready)
     else:
-        end = _compute(command, kernel, clock, spec, array_model, ready)
+        event = _compute_event(index, command, kernel, clock, spec, array_model, ready)
     if command["event"]:
-        clock.events[int(command["event"])] = end
+        clock.events[int(command["event"])] = event.end_ns
+    return event
 
 
-def _compute(
+def _transfer_event(
+    index: int, command: np.void, kernel: KernelEstimate, clock: _Clock, spec: NpuSpec, ready: float
+) -> TimedEvent:
+    start = max(clock.dma_free, ready)
+    count = max(_descriptors(command["src"]), _descriptors(command["dst"]))
+    moved = sum(region_bytes(command[key]) for key in ("src", "dst") if _is_ddr(command[key], constants=True))
+    transfer = _transfer(spec, count, region_bytes(command["src"]))
+    clock.dma_free = start + transfer
+    kernel.transfer_ns += transfer
+    kernel.ddr_bytes += moved
+    return TimedEvent("dma", kernel.name, index, start, clock.dma_free, 0.0, moved, "DMA")
+
+
+def _compute_event(
+    index: int,
     command: np.void,
     kernel: KernelEstimate,
     clock: _Clock,
     spec: NpuSpec,
     array_model: ArrayModel,
     ready: float,
-) -> float:
+) -> TimedEvent:
     launch, dispatch = (bool(command["flags"] & flag) for flag in (FLAG_LAUNCH, FLAG_DISPATCH))
-    overhead = (spec.launch_us * launch + spec.dispatch_us * dispatch) * 1000
+    launch_ns, dispatch_ns = spec.launch_us * launch * 1000, spec.dispatch_us * dispatch * 1000
     before = clock.compute_free
-    start = max(clock.compute_free, ready) + overhead
+    begun = max(clock.compute_free, ready)
+    start = begun + launch_ns + dispatch_ns
     macs, compute = _work(command, spec, array_model)
     regions = [command[key] for key in ("src", "residual", "dst") if _is_ddr(command[key])]
     transfer = _transfer(spec, sum(map(_descriptors, regions)), sum(map(region_bytes, regions)))
@@ -120,16 +182,28 @@ def _compute(
     if regions:
         clock.dma_free = max(start, clock.dma_free) + transfer
         end = max(end, clock.dma_free)
+        kernel.transfer_ns += transfer
     clock.compute_free = end
+    moved = sum(map(region_bytes, regions))
     kernel.launches += launch
+    kernel.dispatches += dispatch
     kernel.commands += 1
     kernel.macs += macs
     kernel.compute_ns += compute
-    kernel.transfer_ns += transfer if regions else 0.0
-    kernel.overhead_ns += overhead
-    kernel.ddr_bytes += sum(map(region_bytes, regions))
+    kernel.launch_ns += launch_ns
+    kernel.dispatch_ns += dispatch_ns
+    kernel.ddr_bytes += moved
     kernel.total_ns += end - before
-    return end
+    name = Op(int(command["op"])).name
+    return TimedEvent("compute", kernel.name, index, begun, end, launch_ns + dispatch_ns, moved, name)
+
+
+def step_macs(step: Step, graph: Graph) -> int:
+    """Multiply-accumulates of a whole step."""
+    if not isinstance(step, Conv):
+        return 0
+    rows, cols, channels = step.write.logical(graph.values[step.result].shape)
+    return rows * cols * channels * step.kernel[0] * step.kernel[1] * int(step.weights.shape[1])
 
 
 def _work(command: np.void, spec: NpuSpec, array_model: ArrayModel) -> tuple[int, float]:
@@ -159,9 +233,12 @@ def region_bytes(region: np.void) -> int:
 
 
 def _descriptors(region: np.void) -> int:
+    rows, ring = int(region["rows"]), int(region["ring_rows"])
     packed = region["pixel_stride"] == region["channels"]
     contiguous = packed and int(region["row_stride"]) == int(region["cols"]) * int(region["channels"])
-    return 1 if contiguous else int(region["rows"])
+    if not contiguous:
+        return rows
+    return 2 if ring and int(region["ring_first"]) + rows > ring else 1
 
 
 def _is_ddr(region: np.void, *, constants: bool = False) -> bool:

@@ -22,6 +22,11 @@ CONSTANTS = "<constants>"
 QUANT = "<quant>"
 
 
+def weights_buffer(kernel: str) -> str:
+    """Name of the buffer of a kernel's streamed constants."""
+    return f"<weights of {kernel}>"
+
+
 @dataclass(frozen=True)
 class Home:
     """Space and offset of a buffer."""
@@ -51,8 +56,12 @@ class MemoryPlan:
         return self.peak / self.bound - 1 if self.bound else 0.0
 
 
-def plan_memory(schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec) -> MemoryPlan:
-    """Plan one profile; raises DoesNotFit."""
+def plan_memory(
+    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, *, share: bool = True
+) -> MemoryPlan:
+    """Plan one profile; raises DoesNotFit. Without `share` every value has a place of its own, in DDR."""
+    if not share:
+        return _unshared(schedule, constants, quant_bytes, spec)
     resident = _plan(schedule, constants, quant_bytes, spec, resident=True)
     if resident is not None and not resident.reasons:
         return resident
@@ -63,6 +72,20 @@ def plan_memory(schedule: Schedule, constants: Constants, quant_bytes: int, spec
         reason = f"weights of one kernel ({largest} bytes) and the scales exceed {spec.sram_bytes} bytes of SRAM"
         raise DoesNotFit("model", reason, "use fewer channels or a larger target")
     return min(plans, key=lambda plan: (plan.traffic, not plan.weights_resident))
+
+
+def _unshared(schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec) -> MemoryPlan:
+    """What a compiler without a planner does: constants come kernel by kernel, every value lives in DDR."""
+    attempt = _attempt(schedule, constants, quant_bytes, resident=False)
+    end = len(schedule.steps) - 1
+    values = [
+        Buffer(v, schedule.graph.values[v].size, 0, end, (v,)) for b in (*attempt.sram, *attempt.ddr) for v in b.values
+    ]
+    outside = {schedule.graph.input, *(value for _, value in schedule.graph.outputs)}
+    attempt.ddr = [buffer for buffer in values if buffer.name in outside]
+    attempt.spilled = [buffer for buffer in values if buffer.name not in outside]
+    attempt.sram, attempt.reasons = [], ["memory planning is switched off"]
+    return _finished(schedule, constants, spec, attempt, attempt.placed(spec.alignment))
 
 
 @dataclass
@@ -122,7 +145,7 @@ def _fixed_buffers(schedule: Schedule, constants: Constants, quant_bytes: int, *
         last = first + len(kernel.steps) - 1
         size = constants.kernels[kernel.name][1]
         if size:
-            buffers.append(Buffer(f"<weights of {kernel.name}>", size, previous, last))
+            buffers.append(Buffer(weights_buffer(kernel.name), size, previous, last))
         previous, first = first, last + 1
     return buffers
 

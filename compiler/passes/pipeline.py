@@ -13,6 +13,9 @@ from compiler.passes.pixel_shuffle_hoisting import PixelShuffleHoisting
 from compiler.passes.residual_fusion import ResidualFusion
 from compiler.passes.space_to_depth_sinking import SpaceToDepthSinking
 
+NEEDED: tuple[Pass, ...] = (ClampFolding(),)
+"""What no program can do without: an integer convolution has its clamp."""
+
 PASSES: tuple[Pass, ...] = (ClampFolding(), SpaceToDepthSinking(), PixelShuffleHoisting(), ResidualFusion())
 
 
@@ -25,11 +28,11 @@ class Fused:
     unfused: tuple[Unfused, ...]
 
 
-def fuse(graph: Graph) -> Fused:
+def fuse(graph: Graph, passes: tuple[Pass, ...] = PASSES) -> Fused:
     """Run every pass once, in order."""
     changes: list[str] = []
     unfused: list[Unfused] = []
-    for step in PASSES:
+    for step in passes:
         result = apply(step, graph)
         graph = result.graph
         changes += [f"{step.name}: {change}" for change in result.changes]

@@ -1,0 +1,211 @@
+"""Chooses how a net is cut into segments and how tall its stripes are, under the SRAM limit.
+
+Taller stripes cost fewer dispatches and more SRAM. First the whole net as one segment; when not even stripes of one
+row fit, dynamic programming over cut points, where a map that crosses a cut lies in SRAM if it fits and in DDR if not.
+Costs are nanoseconds: dispatches, and what crosses over DDR beyond what computing hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from compiler.constants import Constants
+from compiler.depth_first.layout import Choice, Cut, Layout, lay_out
+from compiler.depth_first.rounds import Stuck
+from compiler.memory import greedy
+from compiler.options import CompileOptions
+from compiler.schedule import Schedule
+from compiler.timing import step_macs
+from contracts.npu import NpuSpec
+
+_TRIED_ROWS = (16, 8, 4, 2, 1)
+
+
+@dataclass
+class Search:
+    """One profile's search. `budget`: bytes of SRAM that a layout may use."""
+
+    schedule: Schedule
+    constants: Constants
+    quant_bytes: int
+    spec: NpuSpec
+    options: CompileOptions
+    _peaks: dict[tuple[object, ...], int | None] = field(default_factory=dict)
+
+    def candidates(self) -> Iterator[Layout]:
+        """Layouts that fit, best first; empty when none was found."""
+        whole = self._whole_net()
+        if whole is not None:
+            yield whole
+            return
+        for share in (1.0, 0.95, 0.9, 0.8):
+            choice = self._by_cuts(int(self.spec.sram_bytes * share))
+            layout = self._fitting(choice) if choice else None
+            if layout is not None:
+                yield layout
+                return
+
+    def _whole_net(self) -> Layout | None:
+        """The whole net as one segment with the tallest stripes that fit, then the shortest of the same count."""
+        tallest = self._tallest()
+        rows = self._bisect(tallest) if self.options.stripe_rows is None else min(tallest, self.options.stripe_rows)
+        if not rows:
+            return None
+        rounds = -(-tallest // rows)
+        even = -(-tallest // rounds) if self.options.stripe_rows is None else rows
+        return self._fitting(self._one(even)) or self._fitting(self._one(rows))
+
+    def _one(self, rows: int, *, resident: bool = True) -> Choice:
+        cut = Cut(0, len(self.schedule.kernels), rows)
+        return Choice((cut,), frozenset(), resident, self.options.double_buffer)
+
+    def _bisect(self, tallest: int) -> int:
+        """The tallest stripe that fits; 0 when none does."""
+        low, high = 0, tallest
+        while low < high:
+            middle = (low + high + 1) // 2
+            peak = self._peak(self._one(middle))
+            if peak is not None and peak <= self.spec.sram_bytes:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _tallest(self) -> int:
+        values = self.schedule.graph.values
+        return max(values[step.result].height // _factor(step) for step in self.schedule.steps)
+
+    def _fitting(self, choice: Choice) -> Layout | None:
+        try:
+            layout = lay_out(self.schedule, self.constants, self.quant_bytes, choice)
+        except Stuck:
+            return None
+        return layout if greedy.place(layout.buffers, self.spec.alignment).peak <= self.spec.sram_bytes else None
+
+    def _peak(self, choice: Choice) -> int | None:
+        """SRAM bytes of a choice from its first rounds; None when it cannot be cut like that."""
+        key = (choice.cuts, choice.in_sram, choice.resident)
+        if key not in self._peaks:
+            try:
+                rounds = self._settled(choice)
+                layout = lay_out(self.schedule, self.constants, self.quant_bytes, choice, most_rounds=rounds)
+                self._peaks[key] = greedy.place(layout.buffers, self.spec.alignment).peak
+            except Stuck:
+                self._peaks[key] = None
+        return self._peaks[key]
+
+    def _settled(self, choice: Choice) -> int:
+        """Rounds after which every node of the longest segment is at work and rings have their size."""
+        longest = max(cut.last - cut.first for cut in choice.cuts)
+        steps = sum(len(kernel.steps) for kernel in self.schedule.kernels)
+        return 4 + steps + longest
+
+    def _by_cuts(self, budget: int) -> Choice | None:
+        return _CutSearch(self, budget).choose()
+
+    def segment_peak(self, first: int, last: int, rows: int, in_sram: frozenset[str]) -> int | None:
+        """Bytes of rings and whole maps of one segment alone, constants left out."""
+        kernels = self.schedule.kernels[first:last]
+        part = Schedule(self.schedule.graph, kernels)
+        choice = Choice((Cut(0, len(kernels), rows),), in_sram, True, self.options.double_buffer)
+        key = (first, last, rows, in_sram)
+        if key not in self._peaks:
+            try:
+                empty = Constants(b"", {}, {kernel.name: (0, 0) for kernel in kernels})
+                layout = lay_out(part, empty, self.quant_bytes, choice, most_rounds=8 + 2 * len(part.steps))
+                self._peaks[key] = greedy.place(layout.buffers, self.spec.alignment).peak
+            except Stuck:
+                self._peaks[key] = None
+        return self._peaks[key]
+
+
+@dataclass(frozen=True)
+class _State:
+    cost: float
+    cuts: tuple[Cut, ...]
+    in_sram: frozenset[str]
+
+
+class _CutSearch:
+    """Dynamic programming over cut points; the state is whether the map at the cut lies in SRAM or in DDR."""
+
+    def __init__(self, search: Search, budget: int) -> None:
+        self.search, self.budget = search, budget
+        self.kernels = search.schedule.kernels
+        self.resident = len(search.constants.data) * 2 < budget
+
+    def choose(self) -> Choice | None:
+        best: dict[tuple[int, bool], _State] = {(0, False): _State(0.0, (), frozenset())}
+        count = len(self.kernels)
+        for last in range(1, count + 1):
+            for home in (True, False) if last < count else (False,):
+                found = [state for state in self._ways(best, last, home) if state is not None]
+                if found:
+                    best[last, home] = min(found, key=lambda state: state.cost)
+        done = best.get((count, False))
+        if done is None:
+            return None
+        return Choice(done.cuts, done.in_sram, self.resident, self.search.options.double_buffer)
+
+    def _ways(self, best: dict[tuple[int, bool], _State], last: int, home: bool) -> Iterator[_State | None]:
+        for first in range(last - 1, -1, -1):
+            for entered in (True, False):
+                state = best.get((first, entered))
+                if state is not None:
+                    yield self._extended(state, first, last, entered, home)
+
+    def _extended(self, state: _State, first: int, last: int, entered: bool, home: bool) -> _State | None:
+        whole = frozenset(self._crossing(first) if entered else ()) | frozenset(self._crossing(last) if home else ())
+        room = self.budget - self._constants(first, last)
+        for rows in self._heights(first, last):
+            peak = self.search.segment_peak(first, last, rows, whole)
+            if peak is not None and peak <= room:
+                cost = state.cost + self._cost(first, last, rows, entered, home)
+                return _State(cost, (*state.cuts, Cut(first, last, rows)), state.in_sram | whole)
+        return None
+
+    def _heights(self, first: int, last: int) -> Iterator[int]:
+        values = self.search.schedule.graph.values
+        steps = [step for kernel in self.kernels[first:last] for step in kernel.steps]
+        tallest = max(values[step.result].height // _factor(step) for step in steps)
+        if self.search.options.stripe_rows is not None:
+            yield min(tallest, self.search.options.stripe_rows)
+            return
+        yield tallest
+        yield from (rows for rows in _TRIED_ROWS if rows < tallest)
+
+    def _crossing(self, cut: int) -> list[str]:
+        """Values made before a cut and read behind it; the graph's input is always in DDR."""
+        graph = self.search.schedule.graph
+        made = {step.result for kernel in self.kernels[:cut] for step in kernel.steps}
+        read = {value for kernel in self.kernels[cut:] for step in kernel.steps for value in step.reads}
+        return sorted(value for value in made & read if not graph.is_output(value))
+
+    def _constants(self, first: int, last: int) -> int:
+        sizes = {kernel.name: self.search.constants.kernels[kernel.name][1] for kernel in self.kernels}
+        if self.resident:
+            return sum(sizes.values())
+        own = sum(sizes[kernel.name] for kernel in self.kernels[first:last])
+        beside = [sizes[kernel.name] for kernel in (*self.kernels[last : last + 1], *self.kernels[first - 1 : first])]
+        return own + max(beside, default=0)
+
+    def _cost(self, first: int, last: int, rows: int, entered: bool, home: bool) -> float:
+        search, spec = self.search, self.search.spec
+        graph = search.schedule.graph
+        steps = [step for kernel in self.kernels[first:last] for step in kernel.steps]
+        tallest = max(graph.values[step.result].height // _factor(step) for step in steps)
+        stripes = -(-tallest // rows)
+        dispatches = (stripes - 1) * (last - first) * spec.dispatch_us * 1000
+        moved = sum(graph.values[v].size for v in self._crossing(first) if not entered)
+        moved += sum(graph.values[v].size for v in self._crossing(last) if not home)
+        if not self.resident:
+            moved += sum(search.constants.kernels[kernel.name][1] for kernel in self.kernels[first:last])
+        transfer = moved / (spec.ddr_bytes_per_ns * spec.ddr_efficiency)
+        compute = sum(step_macs(step, graph) for step in steps) / spec.peak_macs_per_ns
+        return dispatches + max(0.0, transfer - compute) + 0.05 * transfer
+
+
+def _factor(step: object) -> int:
+    write = getattr(step, "write", None)
+    return write.block if write is not None and write.block else 1

@@ -1,0 +1,33 @@
+"""What a caller may switch off, to see what each part of the compiler is worth. The defaults are what ships."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.errors import CompileError
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """`fuse`: merge operators into kernels. `plan`: share SRAM by lifetimes (without it every tensor lives in DDR).
+    `depth_first`: stripes of rows across kernels. `double_buffer`: transfers run one stripe ahead.
+    `stripe_rows`: rows of a stripe, chosen by search when None. `streams`: frames computed by one launch.
+    `driver`: the oldest driver that must run the program, the target's minimum when None.
+    """
+
+    fuse: bool = True
+    plan: bool = True
+    depth_first: bool = True
+    double_buffer: bool = True
+    stripe_rows: int | None = None
+    streams: int = 1
+    driver: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.stripe_rows is not None and self.stripe_rows < 1:
+            raise CompileError("stripe rows", f"{self.stripe_rows} rows", "give at least 1, or leave the option out")
+        if not 1 <= self.streams <= 64:
+            raise CompileError("streams", f"{self.streams} streams", "give 1 to 64")
+
+
+DEFAULT = CompileOptions()
