@@ -1,0 +1,81 @@
+"""The five questions that a deployment engineer asks first, answered in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.measures.kernels import FrameUsage
+from compiler.measures.texts import milliseconds, share, size
+from contracts.npu import NpuSpec
+
+QUESTIONS = ("fits", "time", "limited by", "on the CPU", "not fused")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the planner reached: bytes, and why something had to leave SRAM."""
+
+    peak: int
+    bound: int | None
+    in_ddr: int
+    reasons: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Left:
+    """What did not map: kernels on the CPU and edges that stayed in memory, each with its reason."""
+
+    host: Sequence[tuple[str, str]]
+    edges: Sequence[Mapping[str, str]]
+
+
+def answers(spec: NpuSpec, frames: Sequence[FrameUsage], memory: Memory, left: Left) -> tuple[tuple[str, str], ...]:
+    """Pairs of question and answer, always five, for one program and profile."""
+    lines = (_fits(spec, memory), _time(frames), _limit(spec, frames[-1]), _host(left.host), _edges(left.edges))
+    return tuple(zip(QUESTIONS, lines, strict=True))
+
+
+def _fits(spec: NpuSpec, memory: Memory) -> str:
+    bound = f", no plan needs less than {size(memory.bound)}" if memory.bound else ""
+    head = f"SRAM {size(memory.peak)} of {size(spec.sram_bytes)}{bound}"
+    if memory.in_ddr:
+        return f"partly: {head}; {size(memory.in_ddr)} of intermediates in DDR, because {memory.reasons[0]}"
+    more = f"; {memory.reasons[0]}" if memory.reasons else "; no intermediate in DDR"
+    return f"yes: {head}{more}"
+
+
+def _time(frames: Sequence[FrameUsage]) -> str:
+    parts = (
+        f"{milliseconds(frame.total_ns)} on the {frame.array_model} array ({1e9 / frame.total_ns:.1f} frames/s)"
+        for frame in reversed(frames)
+        if frame.total_ns > 0
+    )
+    return ", ".join(parts)
+
+
+def _limit(spec: NpuSpec, frame: FrameUsage) -> str:
+    parts = (
+        ("compute", frame.sum("compute_ns")),
+        ("waiting for DDR", frame.wait_ns),
+        (f"{frame.sum('launches'):.0f} launches", frame.sum("launch_ns")),
+        (f"{frame.sum('dispatches'):.0f} dispatches", frame.sum("dispatch_ns")),
+    )
+    ranked = sorted(parts, key=lambda part: -part[1])
+    told = (f"{name} {milliseconds(time)} ({share(time / frame.total_ns)})" for name, time in ranked if time > 0)
+    floor = frame.sum("macs") / spec.peak_macs_per_ns
+    return f"{', '.join(told)}; the array's peak rate alone needs {milliseconds(floor)}"
+
+
+def _host(kernels: Sequence[tuple[str, str]]) -> str:
+    if not kernels:
+        return "nothing, every operator runs on the NPU"
+    return "; ".join(f"{name}: {reason}" for name, reason in kernels)
+
+
+def _edges(edges: Sequence[Mapping[str, str]]) -> str:
+    if not edges:
+        return "no edge that a pass looked at"
+    first = edges[0]
+    head = f"{first['producer']} → {first['consumer']}: {first['reason']}"
+    return head if len(edges) == 1 else f"{len(edges)} edges, first {head}"
