@@ -28,7 +28,8 @@ class GraphWriter:
     def node(self, operator: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: object) -> str:
         """A node with one output; returns the output's name."""
         name = f"{output}_{operator}"
-        made = helper.make_node(operator, list(inputs), [output], name=name, domain=domain, **attributes)
+        made = helper.make_node(operator, list(inputs), [output], name=name, domain=domain)
+        made.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
         self._nodes.append(made)
         return output
 

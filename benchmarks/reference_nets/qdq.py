@@ -28,8 +28,7 @@ def qdq_model(net: QuantizedNet, *, anchor: bool = False) -> bytes:
     final = _quantized(writer, shuffled, net.tail.result, "shuffled_dq" if anchor else "y")
     if anchor:
         _anchored(writer, final, image, net.image)
-    x, y = [1, 3, "height", "width"], [1, 3, "height2", "width2"]
-    return writer.model(shape.name, FLOAT, x, y)
+    return writer.model(shape.name, FLOAT, [1, 3, "height", "width"], [1, 3, "height2", "width2"])
 
 
 def _anchored(writer: GraphWriter, shuffled: str, image: str, quantisation: Activation) -> None:
