@@ -7,10 +7,35 @@ purpose.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
-from compiler.ir import Add, Block, Clamp, Clip, Conv, Graph, Move, Operator, Value, View
+from compiler import golden_host, golden_vector
+from compiler.ir import (
+    Add,
+    Block,
+    Clamp,
+    Clip,
+    Conv,
+    Graph,
+    Host,
+    Join,
+    Move,
+    Mul,
+    Operator,
+    Pad,
+    Part,
+    Permute,
+    Pool,
+    Resize,
+    Simple,
+    Table,
+    Value,
+    View,
+)
 from contracts.npu import Layout
 
 Image = npt.NDArray[np.uint8]
@@ -27,23 +52,71 @@ def run(graph: Graph, frame: Image) -> dict[str, Image]:
 
 
 def _execute(graph: Graph, operator: Operator, images: dict[str, Image]) -> None:
-    if isinstance(operator, Block):
-        for conv in operator.body:
-            _execute(graph, conv, images)
-    elif isinstance(operator, Conv):
-        images[operator.result] = _conv(graph, operator, images)
-    elif isinstance(operator, Add):
-        a = seen(images[operator.a], operator.a_view)
-        b = seen(images[operator.b], operator.b_view)
-        qa, qb = graph.values[operator.a], graph.values[operator.b]
-        images[operator.result] = add(a, b, qa, qb, graph.values[operator.result], operator.clamp)
-    elif isinstance(operator, Move):
-        images[operator.result] = laid(seen(images[operator.source], operator.read), operator.write)
-    elif isinstance(operator, Clip):
-        images[operator.result] = np.clip(images[operator.source], operator.clamp.low, operator.clamp.high)
+    for step in operator.body if isinstance(operator, Block) else (operator,):
+        images[step.result] = evaluate(graph, step, images)
 
 
-def _conv(graph: Graph, conv: Conv, images: dict[str, Image]) -> Image:
+def evaluate(graph: Graph, step: Simple, images: Mapping[str, Image]) -> Image:
+    """The result of one operator from the images that it reads."""
+    if isinstance(step, Conv):
+        return _conv(graph, step, images)
+    if isinstance(step, Add):
+        a, b = seen(images[step.a], step.a_view), seen(images[step.b], step.b_view)
+        qa, qb = graph.values[step.a], graph.values[step.b]
+        return add(a, b, qa, mirrored(qb) if step.subtract else qb, graph.values[step.result], step.clamp)
+    if isinstance(step, Move):
+        return laid(seen(images[step.source], step.read), step.write)
+    if isinstance(step, Clip):
+        return np.clip(images[step.source], step.clamp.low, step.clamp.high)
+    return _vector(graph, step, images)
+
+
+def _vector(
+    graph: Graph, step: Table | Mul | Pool | Resize | Pad | Permute | Join | Part | Host, images: Mapping[str, Image]
+) -> Image:
+    values, result = graph.values, graph.values[step.result]
+    if isinstance(step, Table):
+        return golden_vector.look_up(images[step.source], step.tables)
+    if isinstance(step, Mul):
+        return golden_vector.multiply(images[step.a], images[step.b], values[step.a], values[step.b], result, step)
+    if isinstance(step, Pool):
+        return golden_vector.pool(images[step.source], step, values[step.source], result)
+    if isinstance(step, Resize):
+        return golden_vector.resize(images[step.source], step, result)
+    if isinstance(step, Host):
+        operand = (images[step.b], values[step.b]) if step.b else None
+        return golden_host.execute(step, (images[step.a], values[step.a]), operand, result)
+    return _rearranged(graph, step, images)
+
+
+def _rearranged(graph: Graph, step: Pad | Permute | Join | Part, images: Mapping[str, Image]) -> Image:
+    if isinstance(step, Pad):
+        top, bottom, left, right = step.pads
+        fill = graph.values[step.source].zero_point
+        return np.pad(images[step.source], ((top, bottom), (left, right), (0, 0)), constant_values=fill)
+    if isinstance(step, Permute):
+        return np.ascontiguousarray(images[step.source][:, :, list(step.order)])
+    if isinstance(step, Part):
+        return np.ascontiguousarray(images[step.source][_window(graph.values[step.result])])
+    whole = np.zeros(graph.values[step.result].shape, np.uint8)
+    for source in step.sources:
+        whole[_window(graph.values[source])] = images[source]
+    return whole
+
+
+def _window(value: Value) -> tuple[slice, slice, slice]:
+    assert value.window is not None
+    first = (value.window.row, value.window.col, value.window.channel)
+    rows, cols, channels = (slice(at, at + extent) for at, extent in zip(first, value.shape, strict=True))
+    return rows, cols, channels
+
+
+def mirrored(value: Value) -> Value:
+    """The operand of a subtraction: the scale negative."""
+    return replace(value, scale=-value.scale)
+
+
+def _conv(graph: Graph, conv: Conv, images: Mapping[str, Image]) -> Image:
     source = graph.values[conv.source]
     accumulator = convolve(seen(images[conv.source], conv.read), conv, source.zero_point)
     y = requantize(accumulator, multiplier(conv, source), conv.zero_point, conv.clamp)
@@ -51,6 +124,8 @@ def _conv(graph: Graph, conv: Conv, images: dict[str, Image]) -> Image:
     if conv.residual is None:
         return image
     residual = graph.values[conv.residual.value]
+    if conv.residual.subtract:
+        residual = mirrored(residual)
     rows, cols, channels = image.shape
     own = Value(conv.name, rows, cols, channels, conv.scale, conv.zero_point)
     other = seen(images[conv.residual.value], conv.residual.view)

@@ -13,6 +13,9 @@ class CompilerLimits:
     nodes: int = 20_000
     extent: int = 16_384
     channels: int = 4_096
+    tensor_extent: int = 65_535
+    rank: int = 8
+    folded_elements: int = 16 * 1024 * 1024
     kernel: int = 15
     stride: int = 255
     profiles: int = 16
