@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.constants import Constants
-from compiler.ir import PLAIN, Add, Conv, Graph, Value, View
+from compiler.ir import PLAIN, Add, Conv, Graph, Host, Move, Mul, Value, View, place
 from compiler.passes.quant_table import QuantTable
 from compiler.schedule import Step
 from contracts.npu import REGION, Layout, Op, Space
@@ -35,7 +35,7 @@ def fill_operation(command: Region, graph: Graph, step: Step, addresses: Address
     elif isinstance(step, Add):
         command["op"] = Op.ADD
         a, b = graph.values[step.a], graph.values[step.b]
-        _fill_addition(command, a.scale, a.zero_point, b, result)
+        _fill_addition(command, a.scale, a.zero_point, b, result, subtract=step.subtract)
         command["add_lo"], command["add_hi"] = step.clamp.low, step.clamp.high
     else:
         command["op"] = Op.SHUFFLE
@@ -58,16 +58,22 @@ def accesses(step: Step) -> tuple[Access, ...]:
     if isinstance(step, Add):
         reads = Access("src", step.a, step.a_view), Access("residual", step.b, step.b_view)
         return (*reads, Access("dst", step.result, PLAIN))
-    return Access("src", step.source, step.read), Access("dst", step.result, step.write)
+    if isinstance(step, Move):
+        return Access("src", step.source, step.read), Access("dst", step.result, step.write)
+    if isinstance(step, Mul | Host):
+        second = (Access("residual", step.b, PLAIN),) if step.b else ()
+        return (Access("src", step.a, PLAIN), *second, Access("dst", step.result, PLAIN))
+    return Access("src", step.source, PLAIN), Access("dst", step.result, PLAIN)
 
 
-def region(value: Value, view: View, space: Space, offset: int) -> Region:
-    """The whole value at `offset`, dense."""
+def region(graph: Graph, name: str, view: View, space: Space, offset: int) -> Region:
+    """The whole value; `offset` is where the bytes of the value that owns them begin."""
+    value, home = graph.values[name], place(graph, name)
     made = np.zeros((), REGION)
-    made["space"], made["offset"] = space, offset
+    made["space"], made["offset"] = space, offset + home.offset
     made["layout"], made["block"] = view.layout, view.block if view.layout != Layout.NHWC else 0
     made["rows"], made["cols"], made["channels"] = value.shape
-    made["row_stride"], made["pixel_stride"] = value.width * value.channels, value.channels
+    made["row_stride"], made["pixel_stride"] = home.row_stride, home.pixel_stride
     return made
 
 
@@ -98,12 +104,13 @@ def _fill_conv(command: Region, graph: Graph, conv: Conv, addresses: Addresses) 
     command["input_zp"], command["out_zp"] = source.zero_point, conv.zero_point
     command["clamp_lo"], command["clamp_hi"] = conv.clamp.low, conv.clamp.high
     if conv.residual is not None:
-        residual = graph.values[conv.residual.value]
-        _fill_addition(command, conv.scale, conv.zero_point, residual, graph.values[conv.result])
+        residual, result = graph.values[conv.residual.value], graph.values[conv.result]
+        subtract = conv.residual.subtract
+        _fill_addition(command, conv.scale, conv.zero_point, residual, result, subtract=subtract)
         command["add_lo"], command["add_hi"] = conv.residual.clamp.low, conv.residual.clamp.high
 
 
-def _fill_addition(command: Region, scale: float, zero_point: int, b: Value, result: Value) -> None:
+def _fill_addition(command: Region, scale: float, zero_point: int, b: Value, result: Value, *, subtract: bool) -> None:
     command["a_scale"], command["a_zp"] = scale, zero_point
-    command["b_scale"], command["b_zp"] = b.scale, b.zero_point
+    command["b_scale"], command["b_zp"] = -b.scale if subtract else b.scale, b.zero_point
     command["c_scale"], command["c_zp"] = result.scale, result.zero_point

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from compiler.batching import repeat
 from compiler.constants import Constants
 from compiler.fill import Addresses, accesses, fill_operation, region, run_of_bytes
-from compiler.ir import Graph
+from compiler.ir import Graph, place
 from compiler.memory.plan import CONSTANTS, QUANT, Home, MemoryPlan, weights_buffer
 from compiler.ordering import order
 from compiler.passes.quant_table import QuantTable
@@ -44,6 +45,7 @@ class Lowering:
     quant: QuantTable
     kernel_indices: Mapping[str, int]
     spec: NpuSpec
+    streams: int = 1
 
     @property
     def graph(self) -> Graph:
@@ -73,6 +75,10 @@ def lower(work: Lowering) -> Stream:
 
 def finish(work: Lowering, body: list[Region]) -> Stream:
     """Prologue, body with its waits, END."""
+    graph = work.graph
+    outside = (graph.input, *(value for _, value in graph.outputs))
+    heights = {work.plan.value_homes[value].offset: graph.values[value].height for value in outside}
+    body = repeat(body, work.streams, heights)
     first = prologue(work)
     end = np.zeros((), COMMAND)
     commands = np.array([*first, *body, end], COMMAND)
@@ -137,6 +143,6 @@ def _command(work: Lowering, step: Step, addresses: Addresses) -> Region:
     command = np.zeros((), COMMAND)
     fill_operation(command, work.graph, step, addresses)
     for access in accesses(step):
-        home = work.plan.value_homes[access.value]
-        command[access.field] = region(work.graph.values[access.value], access.view, home.space, home.offset)
+        home = work.plan.value_homes[place(work.graph, access.value).root.name]
+        command[access.field] = region(work.graph, access.value, access.view, home.space, home.offset)
     return command

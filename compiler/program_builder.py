@@ -81,7 +81,8 @@ def fuse_profiles(
     profiles = []
     for height, width in sizes:
         graph = build_graph(source, height, width)
-        profiles.append(FusedProfile(f"{height}x{width}", graph, fuse(graph, passes)))
+        name = f"{height}x{width}" if options.streams == 1 else f"{height}x{width}x{options.streams}"
+        profiles.append(FusedProfile(name, graph, fuse(graph, passes)))
     return profiles
 
 
@@ -97,7 +98,7 @@ def build_program(
     compiled = [_compile_profile(profile, spec, constants, quant, names, options) for profile in profiles]
     writer = ProgramWriter(spec.name, build_id)
     for profile in compiled:
-        writer.add_profile(_profile(profile), profile.stream.commands)
+        writer.add_profile(_profile(profile, options.streams), profile.stream.commands)
     data = writer.to_bytes(names, constants.data, quant.data)
     findings = verify_program(Program.open(data), spec)
     if findings:
@@ -127,7 +128,8 @@ class _Work:
 
     def whole(self) -> _Way:
         """Operator by operator."""
-        plan = plan_memory(self.schedule, self.constants, len(self.quant.data), self.spec, share=self.options.plan)
+        options, table = self.options, len(self.quant.data)
+        plan = plan_memory(self.schedule, self.constants, table, self.spec, share=options.plan, streams=options.streams)
         return self._way(plan, lower(self._lowering(plan)))
 
     def striped(self, found: DepthFirst) -> _Way:
@@ -137,7 +139,7 @@ class _Work:
 
     def _lowering(self, plan: MemoryPlan) -> Lowering:
         indices = {name: index for index, name in enumerate(self.names)}
-        return Lowering(self.schedule, plan, self.constants, self.quant, indices, self.spec)
+        return Lowering(self.schedule, plan, self.constants, self.quant, indices, self.spec, self.options.streams)
 
     def _way(self, plan: MemoryPlan, stream: Stream, segments: tuple[tuple[str, str, int], ...] = ()) -> _Way:
         frame = stream.commands[stream.n_prologue :]
@@ -196,17 +198,19 @@ def _facts(way: _Way) -> str:
     return f"{way.ideal.milliseconds:.3f} ms and {way.ideal.ddr_bytes / 1e6:.2f} MB of DDR traffic"
 
 
-def _profile(compiled: CompiledProfile) -> Profile:
+def _profile(compiled: CompiledProfile, streams: int) -> Profile:
+    """The profile's facts; the maps of several streams lie below each other and count as one tall map."""
     graph, plan = compiled.schedule.graph, compiled.plan
     source = graph.values[graph.input]
     outputs = []
     for name, value_name in graph.outputs:
         value = graph.values[value_name]
         offset = plan.value_homes[value_name].offset
-        outputs.append(OutputTensor(name, *value.shape, value.scale, value.zero_point, offset))
+        shape = value.height * streams, value.width, value.channels
+        outputs.append(OutputTensor(name, *shape, value.scale, value.zero_point, offset))
     return Profile(
         name=compiled.name,
-        input_height=source.height,
+        input_height=source.height * streams,
         input_width=source.width,
         input_channels=source.channels,
         input_scale=source.scale,

@@ -1,20 +1,21 @@
 """Graph to kernels: what runs as one launch, in which order, under which name.
 
 Names are stable and readable (``head``, ``block3``, ``tail``): traces, fault rules and perf comparisons use
-them. Invariants: kernels keep the graph's order; every operator is in exactly one kernel; names are unique.
-Stripes of a depth-first schedule will be further steps of the same kernels.
+them. Invariants: kernels keep the graph's order; every operator with a command is in exactly one kernel; names are
+unique. Windows (Concat, Split, Slice) cost nothing and are in no kernel.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.errors import UnsupportedModel
-from compiler.ir import Add, Block, Clip, Conv, Graph, Move, Operator
+from compiler.ir import STRUCTURAL, Add, Block, Conv, Graph, Host, Move, Mul, Operator, Pool, Resize, Table
 from contracts.npu import Layout
 
-Step = Conv | Add | Move
+Step = Conv | Add | Move | Table | Mul | Pool | Resize | Host
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,27 @@ class Schedule:
 
 
 def schedule(graph: Graph) -> Schedule:
-    """One kernel for each operator or block; raises UnsupportedModel for a Clip that could not fold."""
+    """One kernel for each operator or block; raises UnsupportedModel for one that has no command."""
     counts: Counter[str] = Counter()
     kernels: list[Kernel] = []
     for operator in graph.operators:
+        if isinstance(operator, STRUCTURAL):
+            continue
         kind = _kind(operator)
         name = kind if kind in ("head", "tail") and counts[kind] == 0 else f"{kind}{counts[kind]}"
         counts[kind] += 1
         kernels.append(Kernel(name, _steps(operator)))
     return Schedule(graph, tuple(kernels))
+
+
+_NAMES: Mapping[type, str] = {
+    Add: "add",
+    Table: "table",
+    Mul: "multiply",
+    Pool: "pool",
+    Resize: "resize",
+    Host: "host",
+}
 
 
 def _kind(operator: Operator) -> str:
@@ -62,13 +75,13 @@ def _kind(operator: Operator) -> str:
         if operator.write.layout == Layout.D2S:
             return "tail"
         return "head" if operator.read.layout == Layout.S2D else "conv"
-    return "add" if isinstance(operator, Add) else "shuffle"
+    return _NAMES.get(type(operator), "shuffle")
 
 
 def _steps(operator: Operator) -> tuple[Step, ...]:
     if isinstance(operator, Block):
         return operator.body
-    if isinstance(operator, Clip):
-        reason = "this ReLU or Clip has no convolution or addition of its own to fold into"
-        raise UnsupportedModel(operator.name, reason, "place it directly behind a Conv or Add that only it reads")
-    return (operator,)
+    if isinstance(operator, Step):
+        return (operator,)
+    reason = f"a {type(operator).__name__} that no pass made into a command"
+    raise UnsupportedModel(operator.name, reason, "report this model")

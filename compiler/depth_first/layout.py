@@ -159,14 +159,14 @@ def _buffers(
             touch(weights_buffer(item.weights), index)
             continue
         node = parts[item.part].segment.nodes[item.stripe.node]
-        for value in _values(node):
-            touch(buffer_of[item.part, value], index)
+        for touched in _values(node):
+            touch(buffer_of[item.part, touched], index)
         if node.kind is Kind.STEP and not choice.resident:
             touch(weights_buffer(node.kernel), index)
     members: dict[str, list[str]] = {}
-    for (_, value), name in buffer_of.items():
-        if value not in members.setdefault(name, []):
-            members[name].append(value)
+    for (_, inside), name in buffer_of.items():
+        if inside not in members.setdefault(name, []):
+            members[name].append(inside)
     end = len(items) - 1
     buffers = [Buffer(QUANT, quant_bytes, 0, end)] if quant_bytes else []
     if choice.resident and constants.data:

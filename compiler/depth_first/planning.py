@@ -10,7 +10,7 @@ from compiler.depth_first.layout import Layout
 from compiler.depth_first.search import Search
 from compiler.depth_first.segment import Kind
 from compiler.memory import greedy
-from compiler.memory.buffers import Buffer, lower_bound
+from compiler.memory.buffers import Buffer, lower_bound, windowed
 from compiler.memory.plan import CONSTANTS, Home, MemoryPlan
 from compiler.options import CompileOptions
 from compiler.schedule import Schedule
@@ -40,16 +40,20 @@ class DepthFirst:
 def plan_depth_first(
     schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, options: CompileOptions
 ) -> DepthFirst | None:
-    """The best depth-first plan of one profile; None when nothing fits."""
+    """The best depth-first plan of one profile; None when nothing fits, or when values are windows of others."""
+    if windowed(schedule.graph):
+        return None
     for layout in Search(schedule, constants, quant_bytes, spec, options).candidates():
-        return _finished(schedule, constants, spec, layout)
+        return _finished(schedule, constants, spec, layout, options.streams)
     return None
 
 
-def _finished(schedule: Schedule, constants: Constants, spec: NpuSpec, layout: Layout) -> DepthFirst | None:
+def _finished(
+    schedule: Schedule, constants: Constants, spec: NpuSpec, layout: Layout, streams: int
+) -> DepthFirst | None:
     placement = greedy.place(layout.buffers, spec.alignment)
     outside = [schedule.graph.input, *(value for _, value in schedule.graph.outputs), *layout.crossing]
-    homes, extent = _ddr(schedule, outside, spec.alignment)
+    homes, extent = _ddr(schedule, outside, spec.alignment, streams)
     if extent > spec.ddr_bytes:
         return None
     inside = {name: Home(Space.SRAM, offset) for name, offset in placement.offsets.items()}
@@ -76,12 +80,12 @@ def _moves(layout: Layout, value: str) -> int:
     return sum(node.value == value for part in layout.parts for node in part.segment.nodes)
 
 
-def _ddr(schedule: Schedule, values: list[str], alignment: int) -> tuple[dict[str, Home], int]:
+def _ddr(schedule: Schedule, values: list[str], alignment: int, streams: int) -> tuple[dict[str, Home], int]:
     homes: dict[str, Home] = {}
     offset = 0
     for value in dict.fromkeys(values):
         homes[value] = Home(Space.DDR, offset)
-        offset += -(-schedule.graph.values[value].size // alignment) * alignment
+        offset += -(-schedule.graph.values[value].size * streams // alignment) * alignment
     return homes, offset
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compiler.ir import Add, Conv, Move, Value, View
+from compiler.ir import PLAIN, Add, Conv, Move, Mul, Pool, Table, Value, View
 from compiler.schedule import Step
 from contracts.npu import Layout
 
@@ -105,6 +105,13 @@ def shape_of(step: Step, values: Mapping[str, Value]) -> Shape:
         return _shape(operands, rows, 1)
     if isinstance(step, Move):
         return _shape((_flat(step.source, step.read, values, 1),), rows, factor)
+    if isinstance(step, Table):
+        return _shape((_flat(step.source, PLAIN, values, 1),), rows, 1)
+    if isinstance(step, Mul):
+        return _shape((_flat(step.a, PLAIN, values, 1), _flat(step.b, PLAIN, values, 1)), rows, 1)
+    if isinstance(step, Pool) and not step.whole:
+        span = (step.kernel[0] - 1) * step.dilations[0] + 1
+        return _shape((_operand(step.source, PLAIN, values, step.strides[0], step.pads[0], span),), rows, 1)
     whole = tuple(Operand(name, View(), values[name].height, 1, 0, values[name].height) for name in step.reads)
     return Shape(whole, rows, 1, rows)
 

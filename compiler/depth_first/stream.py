@@ -78,7 +78,7 @@ class _Emitter:
 
     def _step_rows(self, command: Region, part: int, node: Node, step: Step, first: int, last: int) -> None:
         runs = [operand.run(first, last) for operand in node.shape.operands]
-        if command["op"] == Op.CONV:
+        if command["op"] in (Op.CONV, Op.POOL):
             command["pt"], command["pb"] = runs[0].pad_top, runs[0].pad_bottom
         for access, run in zip(accesses(step), [*runs, node.shape.written(first, last)], strict=True):
             self._cut(command[access.field], run, self._ring(part, access.value))
@@ -100,14 +100,13 @@ class _Emitter:
             fill_operation(command, graph, node.step, self._addresses)
             for access in accesses(node.step):
                 home = self._home(part, access.value)
-                command[access.field] = region(graph.values[access.value], access.view, home.space, home.offset)
+                command[access.field] = region(graph, access.value, access.view, home.space, home.offset)
             return command
         command["op"] = Op.DMA
-        value = graph.values[node.value]
         outside, inside = self._ddr[node.value], self._home(part, node.value)
         source, target = (outside, inside) if node.kind is Kind.LOAD else (inside, outside)
-        command["src"] = region(value, PLAIN, source.space, source.offset)
-        command["dst"] = region(value, PLAIN, target.space, target.offset)
+        command["src"] = region(graph, node.value, PLAIN, source.space, source.offset)
+        command["dst"] = region(graph, node.value, PLAIN, target.space, target.offset)
         return command
 
     def _home(self, part: int, value: str) -> Home:

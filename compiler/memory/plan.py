@@ -57,15 +57,17 @@ class MemoryPlan:
 
 
 def plan_memory(
-    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, *, share: bool = True
+    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, *, share: bool = True, streams: int = 1
 ) -> MemoryPlan:
-    """Plan one profile; raises DoesNotFit. Without `share` every value has a place of its own, in DDR."""
+    """Plan one profile; raises DoesNotFit. Without `share` every value has a place of its own, in DDR. Input and
+    outputs have room for all `streams`.
+    """
     if not share:
-        return _unshared(schedule, constants, quant_bytes, spec)
-    resident = _plan(schedule, constants, quant_bytes, spec, resident=True)
+        return _unshared(schedule, constants, quant_bytes, spec, streams)
+    resident = _plan(schedule, constants, quant_bytes, spec, streams, resident=True)
     if resident is not None and not resident.reasons:
         return resident
-    streamed = _plan(schedule, constants, quant_bytes, spec, resident=False)
+    streamed = _plan(schedule, constants, quant_bytes, spec, streams, resident=False)
     plans = [plan for plan in (resident, streamed) if plan is not None]
     if not plans:
         largest = max(size for _, size in constants.kernels.values())
@@ -74,7 +76,7 @@ def plan_memory(
     return min(plans, key=lambda plan: (plan.traffic, not plan.weights_resident))
 
 
-def _unshared(schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec) -> MemoryPlan:
+def _unshared(schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, streams: int) -> MemoryPlan:
     """What a compiler without a planner does: constants come kernel by kernel, every value lives in DDR."""
     attempt = _attempt(schedule, constants, quant_bytes, resident=False)
     end = len(schedule.steps) - 1
@@ -85,7 +87,7 @@ def _unshared(schedule: Schedule, constants: Constants, quant_bytes: int, spec: 
     attempt.ddr = [buffer for buffer in values if buffer.name in outside]
     attempt.spilled = [buffer for buffer in values if buffer.name not in outside]
     attempt.sram, attempt.reasons = [], ["memory planning is switched off"]
-    return _finished(schedule, constants, spec, attempt, attempt.placed(spec.alignment))
+    return _finished(schedule, constants, spec, attempt, attempt.placed(spec.alignment), streams)
 
 
 @dataclass
@@ -104,7 +106,7 @@ class _Attempt:
 
 
 def _plan(
-    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, *, resident: bool
+    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, streams: int, *, resident: bool
 ) -> MemoryPlan | None:
     attempt = _attempt(schedule, constants, quant_bytes, resident=resident)
     placement = attempt.placed(spec.alignment)
@@ -119,7 +121,7 @@ def _plan(
         attempt.sram.remove(victim)
         attempt.spilled.append(victim)
         placement = attempt.placed(spec.alignment)
-    return _finished(schedule, constants, spec, attempt, placement)
+    return _finished(schedule, constants, spec, attempt, placement, streams)
 
 
 def _attempt(schedule: Schedule, constants: Constants, quant_bytes: int, *, resident: bool) -> _Attempt:
@@ -164,10 +166,15 @@ def _accesses(schedule: Schedule, buffer: Buffer) -> int:
 
 
 def _finished(
-    schedule: Schedule, constants: Constants, spec: NpuSpec, attempt: _Attempt, placement: Placement
+    schedule: Schedule,
+    constants: Constants,
+    spec: NpuSpec,
+    attempt: _Attempt,
+    placement: Placement,
+    streams: int,
 ) -> MemoryPlan:
     homes = {name: Home(Space.SRAM, offset) for name, offset in placement.offsets.items()}
-    outside, extent = _ddr_homes(schedule, attempt, spec)
+    outside, extent = _ddr_homes(schedule, attempt, spec, streams)
     homes.update(outside)
     buffers = (*attempt.fixed, *attempt.sram, *attempt.ddr, *attempt.spilled)
     traffic = sum(buffer.size * _accesses(schedule, buffer) for buffer in (*attempt.ddr, *attempt.spilled))
@@ -185,13 +192,13 @@ def _finished(
     )
 
 
-def _ddr_homes(schedule: Schedule, attempt: _Attempt, spec: NpuSpec) -> tuple[dict[str, Home], int]:
+def _ddr_homes(schedule: Schedule, attempt: _Attempt, spec: NpuSpec, streams: int) -> tuple[dict[str, Home], int]:
     """Input first, then outputs, then what was moved out of SRAM; and the size of it all."""
     homes: dict[str, Home] = {}
     offset = 0
     for buffer in sorted(attempt.ddr, key=lambda b: (schedule.graph.input not in b.values, b.first)):
         homes[buffer.name] = Home(Space.DDR, offset)
-        offset += -(-buffer.size // spec.alignment) * spec.alignment
+        offset += -(-buffer.size * streams // spec.alignment) * spec.alignment
     overflow = place(attempt.spilled, spec.alignment)
     homes.update({name: Home(Space.DDR, offset + at) for name, at in overflow.offsets.items()})
     extent = offset + overflow.peak
