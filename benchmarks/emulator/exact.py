@@ -45,7 +45,8 @@ def convolve(image: Image, conv: Conv, zero_point: int) -> npt.NDArray[np.int64]
     weights = conv.weights.astype(np.int64) - conv.weight_zero_point.astype(np.int64)[:, None, None, None]
     dtype = _exact_type(weights, zero_point)
     top, bottom, left, right = conv.pads
-    padded = np.pad(image.astype(dtype) - dtype(zero_point), ((top, bottom), (left, right), (0, 0)))
+    centred = image.astype(np.int16) - np.int16(zero_point)
+    padded = np.pad(centred, ((top, bottom), (left, right), (0, 0))).astype(dtype)
     outputs, depth, height, width = weights.shape
     rows = (padded.shape[0] - conv.dilations[0] * (height - 1) - 1) // conv.strides[0] + 1
     cols = (padded.shape[1] - conv.dilations[1] * (width - 1) - 1) // conv.strides[1] + 1
@@ -62,11 +63,11 @@ def convolve(image: Image, conv: Conv, zero_point: int) -> npt.NDArray[np.int64]
     return result.astype(np.int64) + conv.bias.astype(np.int64)
 
 
-def _exact_type(weights: npt.NDArray[np.int64], zero_point: int) -> type[np.float32] | type[np.float64]:
+def _exact_type(weights: npt.NDArray[np.int64], zero_point: int) -> np.dtype[np.float32] | np.dtype[np.float64]:
     """The narrowest float in which every partial sum is an exact integer."""
     bound = int(np.abs(weights).reshape(len(weights), -1).sum(axis=1).max()) * max(zero_point, 255 - zero_point)
     assert bound < EXACT_FLOAT64
-    return np.float32 if bound < EXACT_FLOAT32 else np.float64
+    return np.dtype(np.float32) if bound < EXACT_FLOAT32 else np.dtype(np.float64)
 
 
 def _steps(first: int, count: int, stride: int) -> slice:

@@ -49,6 +49,7 @@ def onnxruntime_whole(shape: NetShape) -> Run:
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     source = np.empty((1, shape.height, shape.width, 3), np.uint8)
     target = np.empty(session.get_outputs()[0].shape, np.uint8)
+    image: Image = target[0]
     binding = session.io_binding()
     binding.bind_input("x", "cpu", 0, np.uint8, source.shape, source.ctypes.data)
     binding.bind_output("y", "cpu", 0, np.uint8, target.shape, target.ctypes.data)
@@ -56,6 +57,6 @@ def onnxruntime_whole(shape: NetShape) -> Run:
     def run(frame: Image) -> Image:
         source[0] = frame
         session.run_with_iobinding(binding)
-        return target[0]
+        return image
 
     return run

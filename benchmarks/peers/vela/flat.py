@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import flatbuffers
+import flatbuffers  # type: ignore[import-untyped]  # ships no types
 import numpy as np
 import numpy.typing as npt
 

@@ -6,7 +6,7 @@ tail's output channels are put in TFLite's DepthToSpace order (DCR), so that the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -112,8 +112,8 @@ def _conv(graph: _Subgraph, source: int, layer: Layer, rows: int, cols: int) -> 
 def _in_dcr_order(layer: Layer, block: int) -> Layer:
     """Channels from (colour, dy, dx) to (dy, dx, colour)."""
     order = np.arange(len(layer.bias)).reshape(3, block, block).transpose(1, 2, 0).reshape(-1)
-    weights, scale, bias = (values[order] for values in (layer.weights, layer.weight_scale, layer.bias))
-    return Layer(layer.name, weights, scale, bias, layer.source, layer.result, layer.relu)
+    moved = {name: getattr(layer, name)[order] for name in ("weights", "weight_scale", "bias")}
+    return replace(layer, **moved)
 
 
 def _model(graph: _Subgraph, frame: int, final: int, name: str) -> bytes:
