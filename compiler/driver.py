@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from compiler import COMPILER_VERSION, pieces
 from compiler.errors import BadProfile, CompileError
 from compiler.importer import SourceGraph, read_source
+from compiler.ir import Graph
 from compiler.limits import LIMITS
 from compiler.options import DEFAULT, CompileOptions
 from compiler.passes.constant_folding import ConstantFolding
@@ -23,6 +24,7 @@ from compiler.report import CompileReport, ProgramReport, report_program
 from contracts.bundle import Bundle, write_bundle
 from contracts.npu import UnknownTarget, load_spec
 
+_WIDTH_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"
 Progress = Callable[[str], None]
 
 
@@ -48,17 +50,21 @@ def compile_bundle(
     security_epoch: int,
     progress: Progress = lambda _: None,
     options: CompileOptions = DEFAULT,
+    widths: Mapping[str, bytes] | None = None,
 ) -> CompileReport:
     """Compile ``model`` (and ``quality``) for all ``targets`` and input sizes (height, width) into the bundle
-    ``out``.
+    ``out``. ``widths``: narrower variants of the model by name; they become profiles ``360x640@name`` of the same
+    program and share its constants.
     """
     _check_targets(targets)
     progress("reading")
-    models = [read_model("model", model, profiles, options)]
+    models = [_with_widths(read_model("model", model, profiles, options), widths or {}, profiles, options)]
     if quality is not None:
         models.append(read_model("quality", quality, profiles, options))
     sizes = [profile.name for profile in models[0].profiles]
     facts = dict(meta) if options == DEFAULT else {**meta, "options": asdict(options)}
+    if widths:
+        facts["widths"] = {name: hashlib.sha256(data).hexdigest() for name, data in widths.items()}
     build = _build_id(model, quality, observer, targets, sizes, facts, release_version, security_epoch)
     parts, reports = _compile_targets(models, targets, build, progress, options)
     parts["meta.json"] = pieces.meta_json(build.hex(), meta, targets, sizes, release_version, security_epoch)
@@ -109,6 +115,30 @@ def read_model(
         if name != "model":
             raise type(error)(f"{name} net: {error.node}", error.reason, error.remedy) from error
         raise
+
+
+def _with_widths(
+    model: ReadModel, widths: Mapping[str, bytes], sizes: Sequence[tuple[int, int]], options: CompileOptions
+) -> ReadModel:
+    """The model with the profiles of its narrower variants; they must take the same input."""
+    profiles = list(model.profiles)
+    for width, data in widths.items():
+        if not width or any(letter not in _WIDTH_LETTERS for letter in width):
+            raise BadProfile(width, "a width is named by letters, digits, dot and dash", 'call it for example "0.5"')
+        variant = read_model("model", data, sizes, options)
+        for wide, narrow in zip(model.profiles, variant.profiles, strict=True):
+            _check_same_input(width, wide.imported, narrow.imported)
+            profiles.append(replace(narrow, name=f"{narrow.name}@{width}", variant=width))
+    if len(profiles) > LIMITS.profiles:
+        raise BadProfile("model", f"{len(profiles)} profiles with all widths", f"keep to {LIMITS.profiles}")
+    return replace(model, profiles=profiles)
+
+
+def _check_same_input(width: str, wide: Graph, narrow: Graph) -> None:
+    one, other = wide.values[wide.input], narrow.values[narrow.input]
+    if one.shape != other.shape or not one.same_quantization(other):
+        reason = f"width {width} takes {other.shape} of scale {other.scale:.6g}, the model {one.shape}, {one.scale:.6g}"
+        raise BadProfile(narrow.input, reason, "export all widths with the same input quantisation")
 
 
 def _compile_targets(

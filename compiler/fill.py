@@ -96,7 +96,7 @@ def _fill_conv(command: Region, graph: Graph, conv: Conv, addresses: Addresses) 
     command["dh"], command["dw"] = conv.dilations
     command["pt"], command["pb"], command["pl"], command["pr"] = conv.pads
     command["groups"] = conv.groups
-    command["weights_offset"] = base + offsets.weights
+    command["weights_offset"], command["weights_row"] = base + offsets.weights, offsets.weights_row
     command["bias_offset"] = base + offsets.bias
     command["quant_offset"] = addresses.quant_base + addresses.quant.offsets[conv.name]
     if offsets.weight_zero_point is not None:

@@ -55,12 +55,11 @@ class Lowering:
     def addresses(self) -> Addresses:
         """Where constants and table lie in SRAM."""
         bases = {}
+        resident = self.plan.homes[CONSTANTS].offset if CONSTANTS in self.plan.homes else 0
         for kernel in self.schedule.kernels:
             start, size = self.constants.kernels[kernel.name]
-            base = 0
-            if size and self.plan.weights_resident:
-                base = self.plan.homes[CONSTANTS].offset
-            elif size:
+            base = resident
+            if size and not self.plan.weights_resident:
                 base = self.plan.homes[weights_buffer(kernel.name)].offset - start
             bases.update({step.name: base for step in kernel.steps})
         table = self.plan.homes[QUANT].offset if QUANT in self.plan.homes else 0

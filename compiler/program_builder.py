@@ -1,7 +1,8 @@
 """One model, one target, its profiles: from IR to program bytes, verified before it leaves.
 
-Reads top to bottom: fuse, schedule, constants, quantisation table, memory plan, lower, verify. Invariant:
-profiles share kernels, constants and table; only sizes and offsets differ.
+Reads top to bottom: fuse, schedule, constants, quantisation table, memory plan, lower, verify. Invariants:
+profiles of one variant (width) share kernels, constants and table; only sizes and offsets differ. All variants share
+one section of constants and one table, at the same SRAM offset in every profile.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.constants import Constants, collect_constants
+from compiler.constants import Constants, collect_variants
 from compiler.depth_first import DepthFirst, plan_depth_first
 from compiler.depth_first.stream import lower_stripes
 from compiler.errors import DoesNotFit, InternalError
@@ -38,6 +39,7 @@ class FusedProfile:
     name: str
     imported: Graph
     fused: Fused
+    variant: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,20 +92,40 @@ def build_program(
     profiles: Sequence[FusedProfile], spec: NpuSpec, build_id: bytes, options: CompileOptions = DEFAULT
 ) -> CompiledProgram:
     """Compile for one target; raises CompileError."""
-    first = schedule(profiles[0].fused.graph)
-    constants = collect_constants(first, spec.alignment)
-    builder = QuantTableBuilder(spec)
-    quant = builder.run(first.graph)
-    names = (*(kernel.name for kernel in first.kernels), PROLOGUE)
-    compiled = [_compile_profile(profile, spec, constants, quant, names, options) for profile in profiles]
+    variants = list(dict.fromkeys(profile.variant for profile in profiles))
+    first = [next(profile for profile in profiles if profile.variant == variant) for variant in variants]
+    schedules = [schedule(profile.fused.graph) for profile in first]
+    constants = dict(zip(variants, collect_variants(schedules, spec.alignment), strict=True))
+    tables = dict(zip(variants, _tables(schedules, spec), strict=True))
+    kernels = dict.fromkeys(kernel.name for plan in schedules for kernel in plan.kernels)
+    names = (*kernels, PROLOGUE)
+    compiled = []
+    for profile in profiles:
+        own, table = constants[profile.variant], tables[profile.variant]
+        compiled.append(_compile_profile(profile, spec, own, table, names, options))
     writer = ProgramWriter(spec.name, build_id)
     for profile in compiled:
         writer.add_profile(_profile(profile, options.streams), profile.stream.commands)
-    data = writer.to_bytes(names, constants.data, quant.data)
+    data = writer.to_bytes(names, constants[variants[0]].data, tables[variants[0]].data)
     findings = verify_program(Program.open(data), spec)
     if findings:
         raise InternalError("verifier", str(findings[0]), "report this model")
     return CompiledProgram(spec.name, data, names, tuple(compiled), profiles[0].fused)
+
+
+def _tables(schedules: Sequence[Schedule], spec: NpuSpec) -> list[QuantTable]:
+    """The variants' tables, behind each other in one zone."""
+    builder = QuantTableBuilder(spec)
+    tables = [builder.run(plan.graph) for plan in schedules]
+    data = b"".join(table.data for table in tables)
+    if len(data) > spec.quant_zone_bytes:
+        reason = f"quantisation tables of {len(data)} bytes, the zone has {spec.quant_zone_bytes}"
+        raise DoesNotFit("model", reason, "use fewer widths, channels or convolutions")
+    moved, start = [], 0
+    for table in tables:
+        moved.append(QuantTable(data, {name: start + offset for name, offset in table.offsets.items()}))
+        start += len(table.data)
+    return moved
 
 
 @dataclass(frozen=True)
@@ -156,7 +178,7 @@ def _compile_profile(
     options: CompileOptions,
 ) -> CompiledProfile:
     plan_of = schedule(profile.fused.graph)
-    if tuple(kernel.name for kernel in plan_of.kernels) != names[:-1]:
+    if not {kernel.name for kernel in plan_of.kernels} <= set(names[:-1]):
         raise InternalError(profile.name, "profiles have different kernels", "report this model")
     way, notes = _best_way(_Work(plan_of, constants, quant, names, spec, options))
     return CompiledProfile(

@@ -9,9 +9,8 @@ from compiler.constants import Constants
 from compiler.depth_first.layout import Layout
 from compiler.depth_first.search import Search
 from compiler.depth_first.segment import Kind
-from compiler.memory import greedy
 from compiler.memory.buffers import Buffer, lower_bound, windowed
-from compiler.memory.plan import CONSTANTS, Home, MemoryPlan
+from compiler.memory.plan import CONSTANTS, Home, MemoryPlan, place_pinned
 from compiler.options import CompileOptions
 from compiler.schedule import Schedule
 from contracts.npu import NpuSpec, Space
@@ -51,7 +50,7 @@ def plan_depth_first(
 def _finished(
     schedule: Schedule, constants: Constants, spec: NpuSpec, layout: Layout, streams: int
 ) -> DepthFirst | None:
-    placement = greedy.place(layout.buffers, spec.alignment)
+    placement = place_pinned(layout.buffers, spec.alignment)
     outside = [schedule.graph.input, *(value for _, value in schedule.graph.outputs), *layout.crossing]
     homes, extent = _ddr(schedule, outside, spec.alignment, streams)
     if extent > spec.ddr_bytes:

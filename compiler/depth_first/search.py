@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from compiler.constants import Constants
 from compiler.depth_first.layout import Choice, Cut, Layout, lay_out
 from compiler.depth_first.rounds import Stuck
-from compiler.memory import greedy
+from compiler.memory.plan import place_pinned
 from compiler.options import CompileOptions
 from compiler.schedule import Schedule
 from compiler.timing import step_macs
@@ -81,7 +81,7 @@ class Search:
             layout = lay_out(self.schedule, self.constants, self.quant_bytes, choice)
         except Stuck:
             return None
-        return layout if greedy.place(layout.buffers, self.spec.alignment).peak <= self.spec.sram_bytes else None
+        return layout if place_pinned(layout.buffers, self.spec.alignment).peak <= self.spec.sram_bytes else None
 
     def _peak(self, choice: Choice) -> int | None:
         """SRAM bytes of a choice from its first rounds; None when it cannot be cut like that."""
@@ -90,7 +90,7 @@ class Search:
             try:
                 rounds = self._settled(choice)
                 layout = lay_out(self.schedule, self.constants, self.quant_bytes, choice, most_rounds=rounds)
-                self._peaks[key] = greedy.place(layout.buffers, self.spec.alignment).peak
+                self._peaks[key] = place_pinned(layout.buffers, self.spec.alignment).peak
             except Stuck:
                 self._peaks[key] = None
         return self._peaks[key]
@@ -114,7 +114,7 @@ class Search:
             try:
                 empty = Constants(b"", {}, {kernel.name: (0, 0) for kernel in kernels})
                 layout = lay_out(part, empty, self.quant_bytes, choice, most_rounds=8 + 2 * len(part.steps))
-                self._peaks[key] = greedy.place(layout.buffers, self.spec.alignment).peak
+                self._peaks[key] = place_pinned(layout.buffers, self.spec.alignment).peak
             except Stuck:
                 self._peaks[key] = None
         return self._peaks[key]
@@ -133,7 +133,7 @@ class _CutSearch:
     def __init__(self, search: Search, budget: int) -> None:
         self.search, self.budget = search, budget
         self.kernels = search.schedule.kernels
-        self.resident = len(search.constants.data) * 2 < budget
+        self.resident = len(search.constants.data) * 2 < budget or not search.constants.streamable
 
     def choose(self) -> Choice | None:
         best: dict[tuple[int, bool], _State] = {(0, False): _State(0.0, (), frozenset())}

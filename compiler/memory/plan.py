@@ -8,7 +8,7 @@ always live in DDR.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.constants import Constants
@@ -67,7 +67,9 @@ def plan_memory(
     resident = _plan(schedule, constants, quant_bytes, spec, streams, resident=True)
     if resident is not None and not resident.reasons:
         return resident
-    streamed = _plan(schedule, constants, quant_bytes, spec, streams, resident=False)
+    streamed = None
+    if constants.streamable:
+        streamed = _plan(schedule, constants, quant_bytes, spec, streams, resident=False)
     plans = [plan for plan in (resident, streamed) if plan is not None]
     if not plans:
         largest = max(size for _, size in constants.kernels.values())
@@ -102,7 +104,24 @@ class _Attempt:
     reasons: list[str]
 
     def placed(self, alignment: int) -> Placement:
-        return place([*self.fixed, *self.sram], alignment)
+        return place_pinned([*self.fixed, *self.sram], alignment)
+
+
+def place_pinned(buffers: Sequence[Buffer], alignment: int) -> Placement:
+    """Place with the table and the resident constants at the bottom, in this order, whatever the profile: a device
+    that switches profiles finds them where they are.
+    """
+    offsets: dict[str, int] = {}
+    base = 0
+    sizes = {buffer.name: buffer.size for buffer in buffers}
+    for name in (QUANT, CONSTANTS):
+        if name in sizes:
+            offsets[name] = base
+            base += -(-sizes[name] // alignment) * alignment
+    rest = place([buffer for buffer in buffers if buffer.name not in offsets], alignment)
+    offsets.update({name: base + offset for name, offset in rest.offsets.items()})
+    peak = max((offsets[buffer.name] + buffer.size for buffer in buffers), default=0)
+    return Placement(offsets, peak, rest.method)
 
 
 def _plan(

@@ -117,7 +117,8 @@ _COMMAND_FIELDS: list[tuple[str, object]] = [
     ("add_lo", "u1"),
     ("add_hi", "u1"),
     ("mode", "u1"),
-    ("reserved", "u1", (34,)),  # type: ignore[list-item]  # numpy's field tuples may carry a shape
+    ("weights_row", "<u4"),
+    ("reserved", "u1", (30,)),  # type: ignore[list-item]  # numpy's field tuples may carry a shape
 ]
 
 COMMAND = np.dtype(_COMMAND_FIELDS)
