@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.verifier.limits import LIMITS
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -24,7 +26,7 @@ class Finding:
 class Report:
     """Collects findings of one profile, with a cap so that a hostile program cannot fill memory."""
 
-    def __init__(self, profile: str, cap: int = 100) -> None:
+    def __init__(self, profile: str, cap: int = LIMITS.findings) -> None:
         self.profile = profile
         self.findings: list[Finding] = []
         self._cap = cap

@@ -1,111 +1,223 @@
-"""The memory as the verifier sees it: which command wrote what, who read it, in which order the queues may
-run.
+"""The memory as the verifier sees it: which command wrote each row, as what, who read it, and in which order
+the queues may run.
 
-A write is a record with its exact geometry. A later write over any of its bytes retires it; a read must find
-a live record. From this alone follow read-before-write, dead writes (overlapping live ranges) and missing
+A read must find rows that were written whole, of one value, in order; a write retires what it covers. From
+this alone follow read-before-write, dead writes (overlapping live ranges), mixed-up stripes and missing
 waits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from compiler.verifier.constants import Piece, Range, Roles
 from compiler.verifier.findings import Report
+from compiler.verifier.queues import COMPUTE, DMA, Queues
 from compiler.verifier.regions import Region
+from compiler.verifier.rows import Part, Rows, Slot
+from compiler.verifier.runs import NOTHING, Reading, Run, find_row
+from compiler.verifier.values import UNKNOWN, Values
+from contracts.npu import Space
 
 FRAME = -1  # writer index of the input frame
-DMA, COMPUTE = 0, 1
 
 
-@dataclass
-class Record:
-    """One live write. ``zero_point`` is None for constants."""
+class _Retired:
+    """What a write covers: writers whose rows nobody read, those of the prologue, and the latest accesses of
+    the other queue.
+    """
 
-    region: Region
-    writer: int
-    queue: int
-    zero_point: int | None
-    constant: bool
-    readers: list[tuple[int, int]] = field(default_factory=list)  # (queue, command)
+    __slots__ = ("prologue", "read", "unread", "written")
+
+    def __init__(self) -> None:
+        self.unread: set[int] = set()
+        self.prologue: set[int] = set()
+        self.written = self.read = -1
 
 
-@dataclass
 class Memory:
-    """Live records, and for each queue how far the other queue is known to be done."""
+    """Live rows of SRAM and DDR in one frame."""
 
-    report: Report
-    first_frame_command: int
-    records: list[Record] = field(default_factory=list)
-    events: dict[int, tuple[int, int]] = field(default_factory=dict)  # event -> (queue, command)
-    done: dict[int, int] = field(default_factory=lambda: {DMA: -1, COMPUTE: -1})
+    def __init__(self, report: Report, n_prologue: int, alignment: int, roles: Roles) -> None:
+        self.report = report
+        self.values = Values()
+        self.queues = Queues(report, n_prologue)
+        self.ends: list[tuple[int, int, int]] = []  # (command, value, rows): there the value must end
+        self._n_prologue = n_prologue
+        self._alignment = alignment
+        self._roles = roles
+        self._rows = {int(Space.SRAM): Rows(), int(Space.DDR): Rows()}
 
-    def begin(self, index: int, queue: int, wait: int) -> None:
-        """Apply the wait of a command on ``queue``."""
-        if index == self.first_frame_command:
-            self.done = {DMA: index - 1, COMPUTE: index - 1}  # the prologue is complete before the frame
-        if wait == 0:
-            return
-        if wait not in self.events:
-            self.report.add(index, "event", f"waits for event {wait}, which no earlier command signals")
-            return
-        signaller, command = self.events[wait]
-        if signaller != queue:
-            self.done[queue] = max(self.done[queue], command)
+    def begin_frame(self, region: Region, zero_point: int, scale: float) -> None:
+        """The input is written before the first command of the frame."""
+        self.write(FRAME, COMPUTE, region, self.values.intern("frame", zero_point, scale), 0)
 
-    def signal(self, index: int, queue: int, event: int) -> None:
-        """Apply the event of a command."""
-        if event == 0:
-            return
-        if self.events and event <= max(self.events):
-            self.report.add(index, "event", f"event {event} does not rise")
-        self.events[event] = (queue, index)
+    def read(self, index: int, queue: int, region: Region, zero_point: int | None, what: str) -> Reading:
+        """A command reads a region; a ``zero_point`` of None takes any."""
+        run = Run(index, queue)
+        rows = self._rows[region.space]
+        cols, pitch, channels = region.cols, region.pixel_stride, region.channels
+        for start in region.starts():
+            slot = rows.at.get(start)
+            if slot is not None and slot.is_row(cols, pitch, channels):
+                part = slot.parts[0]
+                run.access(part)
+                run.add(part.value, part.row)
+                continue
+            value, row, parts = find_row(rows, self.values, region, start)
+            if not parts:
+                self.report.add(index, "read before write", f"{what} at {start} has no such writer")
+                return NOTHING
+            for part in parts:
+                run.access(part)
+            run.add(value, row)
+        return self._meaning(index, queue, run, zero_point, what)
 
-    def read(self, index: int, queue: int, region: Region, zero_point: int | None, what: str) -> None:
-        """A command reads a region; ``zero_point`` None means constants, which may be read in part."""
-        record = self._find(region, partly=zero_point is None)
-        if record is None:
-            self.report.add(index, "read before write", f"{what} at {region.start}..{region.end} has no such writer")
-            return
-        if zero_point is not None and record.zero_point != zero_point:
-            message = f"{what} has zero point {record.zero_point}, the command says {zero_point}"
-            self.report.add(index, "zero point", message)
-        self._ordered(index, queue, record.queue, record.writer, f"{what} is written by command {record.writer}")
-        record.readers.append((queue, index))
+    def constants(self, index: int, offset: int, size: int, role: str) -> tuple[Range, ...]:
+        """A command reads constants; the ranges of the sections that they are, () after a finding."""
+        ranges: list[Range] = []
+        late, at = -1, offset
+        while at < offset + size:
+            slot = self._rows[Space.SRAM].holding(at)
+            if slot is None or slot.piece is None:
+                self.report.add(index, "read before write", f"{role} at {offset}..{offset + size} has no such writer")
+                return ()
+            end = min(slot.end, offset + size)
+            self._use(slot, slot.piece, at, end, index, ranges)
+            if slot.parts[0].queue != COMPUTE:
+                late = max(late, slot.parts[0].writer)
+            at = end
+        self.queues.ordered(index, COMPUTE, late, f"{role} is brought by command {late}")
+        self._roles.use(self.report, index, tuple(ranges), role)
+        return tuple(ranges)
 
-    def write(self, index: int, queue: int, region: Region, zero_point: int | None, *, constant: bool) -> None:
-        """A command writes a region."""
-        for record in [entry for entry in self.records if entry.region.meets(region)]:
-            self._retire(index, queue, record)
-        self.records.append(Record(region, index, queue, zero_point, constant))
+    def write(self, index: int, queue: int, region: Region, value: int, row: int) -> None:
+        """A command writes rows ``row..`` of a value."""
+        rows = self._rows[region.space]
+        cols, pitch, channels = region.cols, region.pixel_stride, region.channels
+        retired = _Retired()
+        for number, start in enumerate(region.starts(), row):
+            slot = rows.at.get(start)
+            part = Part(0, channels, value, number, index, queue)
+            if slot is not None and slot.is_row(cols, pitch, channels):
+                self._retire(retired, index, queue, slot.parts[0])
+                slot.parts[0] = part
+            else:
+                self._place(retired, rows, start, region, part)
+        self.values.grow(value, row + region.rows)
+        self._judge(index, queue, retired)
 
-    def finish(self, end: int, outputs: list[tuple[str, Region, int]]) -> None:
-        """At END: outputs are live and written as the profile says; nothing else is left unread."""
-        for name, region, zero_point in outputs:
-            self.read(end, COMPUTE, region, zero_point, f"output {name}")
-        for record in self.records:
-            if not record.readers and record.writer != FRAME:
-                self.report.add(
-                    record.writer, "dead write", f"{record.region.start}..{record.region.end} is never read"
-                )
+    def bring(self, index: int, queue: int, region: Region, piece: Piece) -> None:
+        """A command writes constants, one contiguous run."""
+        rows = self._rows[region.space]
+        retired = _Retired()
+        part = Part(0, piece.size, UNKNOWN, 0, index, queue)
+        for slot in rows.meeting(region.offset, region.offset + piece.size):
+            self._drop(retired, rows, slot, part)
+        rows.put(Slot(region.offset, 1, piece.size, part, piece))
+        self._judge(index, queue, retired)
 
-    def _find(self, region: Region, *, partly: bool) -> Record | None:
-        for record in reversed(self.records):
-            exact = record.region.geometry == region.geometry
-            if exact or (partly and record.constant and record.region.holds(region)):
-                return record
-        return None
+    def copied(self, index: int, region: Region) -> Piece | None:
+        """The constants that a contiguous region is, read by a DMA; None when it holds rows."""
+        slot = self._rows[region.space].holding(region.offset) if region.dense else None
+        if slot is None or slot.piece is None or region.end > slot.end:
+            return None
+        slot.parts[0].dma_read = index
+        at = region.offset - slot.start
+        slot.piece.used.add((at, at + region.size))
+        return Piece(slot.piece.space, slot.piece.offset + at, region.size)
 
-    def _retire(self, index: int, queue: int, record: Record) -> None:
-        self.records.remove(record)
-        if record.constant and record.writer < self.first_frame_command <= index:
-            self.report.add(index, "prologue", f"overwrites what command {record.writer} of the prologue brought")
-        if not record.readers and record.writer != FRAME:
-            message = f"overwrites what command {record.writer} wrote and nobody read"
-            self.report.add(index, "overlap of live ranges", message)
-        self._ordered(index, queue, record.queue, record.writer, f"overwrites command {record.writer}")
-        for reader_queue, reader in record.readers:
-            self._ordered(index, queue, reader_queue, reader, f"overwrites bytes that command {reader} reads")
+    def finish(self) -> None:
+        """At END: nothing but outputs is left unread, constants least of all."""
+        unread: dict[int, tuple[int, int]] = {}
+        for rows in self._rows.values():
+            for slot in rows.at.values():
+                if slot.piece is not None:
+                    self._gaps(slot.parts[0].writer, slot.piece)
+                    continue
+                for part in slot.parts:
+                    if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME:
+                        low, high = unread.get(part.writer, (slot.start, slot.end))
+                        unread[part.writer] = min(low, slot.start), max(high, slot.end)
+        for writer, (low, high) in sorted(unread.items()):
+            self.report.add(writer, "dead write", f"rows within {low}..{high} are never read")
+        for index, value, end in self.ends:
+            if value != UNKNOWN and self.values.height(value) != end:
+                self.report.add(index, "rows", f"takes row {end - 1} for the last of {self.values.height(value)}")
 
-    def _ordered(self, index: int, queue: int, other: int, command: int, what: str) -> None:
-        if command >= 0 and other != queue and command > self.done[queue]:
-            self.report.add(index, "wait", f"{what} on the other queue, no wait orders them")
+    def _meaning(self, index: int, queue: int, run: Run, zero_point: int | None, what: str) -> Reading:
+        self.queues.ordered(index, queue, run.late, f"{what} is written by command {run.late}")
+        if run.mixed:
+            self.report.add(index, "rows", f"{what} is not one run of rows of one tensor")
+            return NOTHING
+        value = run.value(self.values)
+        known = self.values.zero_point[value]
+        if zero_point is not None and value != UNKNOWN and known != zero_point:
+            self.report.add(index, "zero point", f"{what} has zero point {known}, the command says {zero_point}")
+        self.ends += [(index, part, rows) for rows, part in run.ends()]
+        return Reading(value, run.first)
+
+    def _place(self, retired: _Retired, rows: Rows, start: int, region: Region, part: Part) -> None:
+        """Write one row where no row of the same form is."""
+        joined = False
+        for slot in rows.meeting(start, start + region.row_bytes):
+            alike = slot.piece is None and (slot.cols, slot.pitch) == (region.cols, region.pixel_stride)
+            if alike and not joined and self._beside(retired, rows, slot, start - slot.start, part):
+                joined = True
+            else:
+                self._drop(retired, rows, slot, part)
+        if not joined:
+            rows.put(Slot(start, region.cols, region.pixel_stride, part))
+
+    def _beside(self, retired: _Retired, rows: Rows, slot: Slot, shift: int, part: Part) -> bool:
+        """Whether the part is some channels of the slot's pixels; retires what it covers of them."""
+        covered = [old for old in slot.parts if old.low < shift + part.high and shift < old.high]
+        kept = [old for old in slot.parts if old not in covered]
+        if not kept:
+            return False
+        slot.parts = kept
+        if not rows.join(slot, shift, part):
+            slot.parts = kept + covered
+            return False
+        for old in covered:
+            self._retire(retired, part.writer, part.queue, old)
+        return True
+
+    def _use(self, slot: Slot, piece: Piece, low: int, high: int, index: int, ranges: list[Range]) -> None:
+        slot.parts[0].compute_read = index
+        piece.used.add((low - slot.start, high - slot.start))
+        offset = piece.offset + low - slot.start
+        if ranges and ranges[-1][0] == piece.space and ranges[-1][2] == offset:
+            ranges[-1] = piece.space, ranges[-1][1], offset + high - low
+        else:
+            ranges.append((piece.space, offset, offset + high - low))
+
+    def _drop(self, retired: _Retired, rows: Rows, slot: Slot, by: Part) -> None:
+        rows.drop(slot)
+        for part in slot.parts:
+            self._retire(retired, by.writer, by.queue, part, constant=slot.piece is not None)
+        if slot.piece is not None and slot.parts[0].writer not in retired.prologue:
+            self._gaps(slot.parts[0].writer, slot.piece)
+
+    def _gaps(self, writer: int, piece: Piece) -> None:
+        for low, high in piece.gaps(self._alignment):
+            name = Space(piece.space).name
+            self.report.add(writer, "constants", f"bytes {low}..{high} of {name} are brought and never read")
+
+    def _retire(self, retired: _Retired, index: int, queue: int, part: Part, *, constant: bool = False) -> None:
+        if part.writer < self._n_prologue <= index and part.writer != FRAME:
+            retired.prologue.add(part.writer)
+        if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME and not constant:
+            retired.unread.add(part.writer)
+        if part.queue != queue and part.writer > retired.written:
+            retired.written = part.writer
+        read = part.compute_read if queue == DMA else part.dma_read
+        if read > retired.read:
+            retired.read = read
+
+    def _judge(self, index: int, queue: int, retired: _Retired) -> None:
+        """Report what a write did to what it covers."""
+        for writer in sorted(retired.prologue):
+            self.report.add(index, "prologue", f"overwrites what command {writer} of the prologue brought")
+        for writer in sorted(retired.unread):
+            self.report.add(index, "overlap of live ranges", f"overwrites what command {writer} wrote and nobody read")
+        self.queues.ordered(index, queue, retired.written, f"overwrites command {retired.written}")
+        self.queues.ordered(index, queue, retired.read, f"overwrites bytes that command {retired.read} reads")

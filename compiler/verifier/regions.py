@@ -1,19 +1,20 @@
-"""Geometry of regions: extents, byte spans, and the rules that concern one region alone."""
+"""Geometry of regions: extents, the bytes of each row, and the rules that concern one region alone.
+
+A region is looked at row by row, because rings make its bounding box meaningless: a run that wraps covers the
+tail and the head of its buffer and nothing between them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import numpy as np
-
+from compiler.verifier.limits import LIMITS
 from contracts.npu import Layout, Space
 
-MAX_EXTENT = 1 << 20
 
-
-@dataclass(frozen=True)
-class Region:
-    """A region as plain integers. ``start`` and ``end`` bound the bytes that it touches."""
+class Region(NamedTuple):
+    """A region as plain integers, in the order of the structure in the stream."""
 
     space: int
     layout: int
@@ -27,21 +28,26 @@ class Region:
     ring_rows: int = 0
     ring_first: int = 0
 
-    @staticmethod
-    def of(raw: np.void) -> Region:
-        """From the structure in the stream."""
-        return Region(*(int(raw[name]) for name in raw.dtype.names or ()))
-
     @property
-    def start(self) -> int:
-        """First byte."""
-        return self.offset
+    def row_bytes(self) -> int:
+        """From the first to behind the last byte of a row."""
+        return (self.cols - 1) * self.pixel_stride + self.channels
 
     @property
     def end(self) -> int:
-        """One past the last byte."""
-        last = (self.rows - 1) * self.row_stride + (self.cols - 1) * self.pixel_stride
-        return self.offset + last + self.channels
+        """One past the last byte of the region; of its whole buffer when it is a run of one."""
+        return self.offset + ((self.ring_rows or self.rows) - 1) * self.row_stride + self.row_bytes
+
+    @property
+    def size(self) -> int:
+        """Elements of one access."""
+        return self.rows * self.cols * self.channels
+
+    @property
+    def dense(self) -> bool:
+        """Whether the bytes are one contiguous run."""
+        packed = self.cols == 1 or self.pixel_stride == self.channels
+        return packed and not self.ring_rows and (self.rows == 1 or self.row_stride == self.cols * self.channels)
 
     @property
     def logical(self) -> tuple[int, int, int]:
@@ -52,31 +58,57 @@ class Region:
             return self.rows * self.block, self.cols * self.block, self.channels
         return self.rows, self.cols, self.channels
 
-    @property
-    def geometry(self) -> tuple[int, int, int, int, int, int, int]:
-        """What a reader must share with the writer: everything but the layout."""
-        return (
-            self.space,
-            self.offset,
-            self.rows,
-            self.cols,
-            self.channels,
-            self.row_stride,
-            self.pixel_stride,
-        )
+    def starts(self) -> Sequence[int]:
+        """First byte of each row, from the top."""
+        if self.rows == 1 and not self.ring_rows:
+            return (self.offset,)
+        if not self.ring_rows:
+            return range(self.offset, self.offset + self.rows * self.row_stride, self.row_stride)
+        offset, stride, ring, first = self.offset, self.row_stride, self.ring_rows, self.ring_first
+        if first + self.rows <= ring:
+            low = offset + first * stride
+            return range(low, low + self.rows * stride, stride) if self.rows > 1 else (low,)
+        return [offset + row % ring * stride for row in range(first, first + self.rows)]
+
+    def same_place(self, other: Region) -> bool:
+        """Whether both name the same bytes in the same order, as plain images."""
+        plain = self.layout == other.layout == Layout.NHWC
+        same = self.space == other.space and self.cols == other.cols and self.channels == other.channels
+        packed = self.cols == 1 or self.pixel_stride == other.pixel_stride
+        return plain and same and packed and list(self.starts()) == list(other.starts())
 
     def meets(self, other: Region) -> bool:
-        """Whether the bounding spans share a byte of the same space."""
-        return self.space == other.space and self.start < other.end and other.start < self.end
+        """Whether the regions share a byte; exact for runs of rings and for channels of the same pixels."""
+        if self.space != other.space or self.offset >= other.end or other.offset >= self.end:
+            return False
+        mine, theirs = sorted(self.starts()), sorted(other.starts())
+        place = 0
+        for start in mine:
+            while place < len(theirs) and theirs[place] + other.row_bytes <= start:
+                place += 1
+            for at in theirs[place:]:
+                if at >= start + self.row_bytes:
+                    break
+                if not self._interleaves(other, at - start):
+                    return True
+        return False
 
-    def holds(self, other: Region) -> bool:
-        """Whether ``other`` lies inside this contiguous region."""
-        return self.space == other.space and self.start <= other.start and other.end <= self.end
+    def _interleaves(self, other: Region, shift: int) -> bool:
+        """Whether two rows whose spans meet are different channels of the same pixels."""
+        if self.pixel_stride != other.pixel_stride:
+            return False
+        shift %= self.pixel_stride
+        return shift >= self.channels and shift + other.channels <= self.pixel_stride
 
 
 def span(space: Space, offset: int, size: int) -> Region:
     """A contiguous run of bytes."""
     return Region(space, Layout.NHWC, 0, offset, 1, 1, size, size, size)
+
+
+def image(offset: int, height: int, width: int, channels: int) -> Region:
+    """A dense image in DDR."""
+    return Region(Space.DDR, Layout.NHWC, 0, offset, height, width, channels, width * channels, channels)
 
 
 def problem(region: Region, sizes: dict[int, int], alignment: int, layouts: tuple[Layout, ...]) -> str | None:
@@ -85,14 +117,18 @@ def problem(region: Region, sizes: dict[int, int], alignment: int, layouts: tupl
         return f"space {region.space} is not allowed here"
     if region.layout not in layouts:
         return f"layout {region.layout} is not allowed here"
-    if not all(0 < extent <= MAX_EXTENT * 64 for extent in (region.rows, region.cols, region.channels)):
+    extents = (region.rows, region.cols, region.channels)
+    if min(extents) < 1 or max(extents[:2]) > LIMITS.extent or region.channels > LIMITS.channels:
         return f"extents {region.rows}x{region.cols}x{region.channels}"
-    if region.layout != Layout.NHWC and not _block_divides(region):
-        return f"block {region.block} does not suit {region.rows}x{region.cols}"
+    if not _block_suits(region):
+        return f"block {region.block} does not suit {region.rows}x{region.cols} of layout {region.layout}"
     if region.pixel_stride < region.channels and region.cols > 1:
         return "pixels overlap each other"
-    if region.row_stride < (region.cols - 1) * region.pixel_stride + region.channels and region.rows > 1:
+    if region.row_stride < region.row_bytes and (region.rows > 1 or region.ring_rows > 1):
         return "rows overlap each other"
+    trouble = _ring_problem(region)
+    if trouble:
+        return trouble
     if region.end > sizes[region.space]:
         return f"ends at {region.end}, the space has {sizes[region.space]} bytes"
     if region.offset % alignment:
@@ -100,7 +136,19 @@ def problem(region: Region, sizes: dict[int, int], alignment: int, layouts: tupl
     return None
 
 
-def _block_divides(region: Region) -> bool:
-    if not 1 <= region.block <= 16:
+def _ring_problem(region: Region) -> str | None:
+    if not region.ring_rows:
+        return f"first row {region.ring_first} of no ring" if region.ring_first else None
+    if region.space in (Space.CONST, Space.QUANT):
+        return "constants lie in no ring"
+    if region.rows > region.ring_rows or region.ring_first >= region.ring_rows:
+        return f"{region.rows} rows from row {region.ring_first} of a ring of {region.ring_rows}"
+    return None
+
+
+def _block_suits(region: Region) -> bool:
+    if region.layout == Layout.NHWC:
+        return region.block == 0
+    if not 1 <= region.block <= LIMITS.block:
         return False
     return region.layout == Layout.NEAREST or not (region.rows % region.block or region.cols % region.block)

@@ -1,0 +1,48 @@
+"""Stripes: which rows of its result a command makes, from the rows that it reads and its pads.
+
+The first stripe of an operation fixes where its source begins and how far the padding reaches above; every
+later one follows. Invariant: pads stand only at the first and behind the last row that the operation reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from compiler.verifier.findings import Report
+from compiler.verifier.launches import Launches
+
+
+@dataclass
+class Stripes:
+    """Operations by name (see ``values.py``): first row read, pad above, one past the last row read."""
+
+    report: Report
+    launches: Launches
+    _tops: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
+    _ends: dict[Hashable, int] = field(default_factory=dict)
+    _bottoms: list[tuple[int, Hashable, int]] = field(default_factory=list)
+
+    def place(
+        self, index: int, name: Hashable, first: int, rows: int, *, top: int = 0, bottom: int = 0, stride: int = 1
+    ) -> int:
+        """The first row of the result of a command that reads ``rows`` logical rows from ``first``."""
+        base, pad = self._tops.setdefault(name, (first, top))
+        self._ends[name] = max(self._ends.get(name, 0), first + rows)
+        if top and first != base:
+            self.report.add(index, "rows", f"pads above row {first}, the operation begins at row {base}")
+        if bottom:
+            self._bottoms.append((index, name, first + rows))
+        shift = first - base - top + pad
+        if shift < 0 or shift % stride:
+            self.report.add(index, "rows", f"row {first} of the source is not where a stripe begins")
+            return 0
+        self.launches.stripe(index, name, shift // stride)
+        return shift // stride
+
+    def finish(self) -> None:
+        """At END: pads below stand only behind the last row."""
+        for index, name, end in self._bottoms:
+            if self._ends[name] != end:
+                text = f"pads below row {end - 1}, the operation reads up to row {self._ends[name] - 1}"
+                self.report.add(index, "rows", text)
