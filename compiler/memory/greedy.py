@@ -5,10 +5,14 @@ Invariant: two buffers that are alive together never share a byte. Deterministic
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from compiler.memory.buffers import Buffer
+from compiler.memory.placement import Placement, Proof
+from compiler.memory.problem import lower_bound
+
+__all__ = ["Placement", "first_fit", "neighbours", "order_of", "place"]
 
 Order = Callable[[Buffer], tuple[int, ...]]
 _ORDERS: Mapping[str, Order] = {
@@ -19,30 +23,55 @@ _ORDERS: Mapping[str, Order] = {
 }
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Offset of each buffer by name, the highest byte used, and the order that found it."""
-
-    offsets: Mapping[str, int]
-    peak: int
-    method: str
-
-
 def place(buffers: Sequence[Buffer], alignment: int) -> Placement:
     """The best of all orders; ties go to the earlier order."""
-    placements = [_first_fit(sorted(buffers, key=key), alignment, name) for name, key in _ORDERS.items()]
-    return min(placements, key=lambda placement: placement.peak)
+    near = neighbours(buffers)
+    placements = {name: first_fit(buffers, order_of(buffers, name), near, alignment) for name in _ORDERS}
+    name = min(placements, key=lambda order: peak_of(buffers, placements[order]))
+    return placement_of(buffers, placements[name], alignment, f"greedy by {name}")
 
 
-def _first_fit(buffers: list[Buffer], alignment: int, method: str) -> Placement:
-    offsets: dict[str, int] = {}
-    placed: list[Buffer] = []
-    for buffer in buffers:
-        taken = sorted((offsets[b.name], offsets[b.name] + b.size) for b in placed if b.overlaps(buffer))
-        offsets[buffer.name] = _gap(taken, buffer.size, alignment)
-        placed.append(buffer)
-    peak = max((offsets[b.name] + b.size for b in placed), default=0)
-    return Placement(offsets, peak, f"greedy by {method}")
+def placement_of(buffers: Sequence[Buffer], offsets: Sequence[int], alignment: int, method: str) -> Placement:
+    """Offsets by index as a placement with its bound."""
+    peak, bound = peak_of(buffers, offsets), lower_bound(buffers, alignment)
+    named = {buffer.name: offset for buffer, offset in zip(buffers, offsets, strict=True)}
+    met = -(-peak // alignment) <= -(-bound // alignment)
+    return Placement(named, peak, method, bound, Proof.BOUND if met else Proof.NONE)
+
+
+def peak_of(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
+    """One past the highest byte used."""
+    return max((offset + buffer.size for buffer, offset in zip(buffers, offsets, strict=True)), default=0)
+
+
+def order_of(buffers: Sequence[Buffer], name: str) -> list[int]:
+    """Indices of the buffers in one of the orders."""
+    key = _ORDERS[name]
+    return sorted(range(len(buffers)), key=lambda index: key(buffers[index]))
+
+
+def neighbours(buffers: Sequence[Buffer]) -> list[list[int]]:
+    """For each buffer, by index, the others alive at some step of its own."""
+    near: list[list[int]] = [[] for _ in buffers]
+    begun = sorted(range(len(buffers)), key=lambda index: buffers[index].first)
+    firsts = [buffers[index].first for index in begun]
+    for place, index in enumerate(begun):
+        for other in begun[place + 1 : bisect_left(firsts, buffers[index].last + 1)]:
+            near[index].append(other)
+            near[other].append(index)
+    return near
+
+
+def first_fit(
+    buffers: Sequence[Buffer], order: Sequence[int], near: Sequence[Sequence[int]], alignment: int
+) -> list[int]:
+    """Offsets by index when buffers are put, in this order, at the lowest place that is free."""
+    offsets = [-1] * len(buffers)
+    for index in order:
+        placed = [other for other in near[index] if offsets[other] >= 0]
+        taken = sorted((offsets[other], offsets[other] + buffers[other].size) for other in placed)
+        offsets[index] = _gap(taken, buffers[index].size, alignment)
+    return offsets
 
 
 def _gap(taken: list[tuple[int, int]], size: int, alignment: int) -> int:
