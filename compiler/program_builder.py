@@ -196,7 +196,7 @@ def _compile_profile(
 
 def _best_way(work: _Work) -> tuple[_Way, tuple[str, ...]]:
     """Stripes or whole operators, and why: the faster one, but stripes also where they spare the shared DDR much
-    traffic for little time.
+    traffic for little time, or where the caller named their height.
     """
     if not (work.options.depth_first and work.options.plan):
         return work.whole(), ()
@@ -209,6 +209,8 @@ def _best_way(work: _Work) -> tuple[_Way, tuple[str, ...]]:
     except DoesNotFit:
         return striped, ("depth-first: the only way that fits",)
     facts = f"stripes {_facts(striped)}, whole operators {_facts(whole)}"
+    if work.options.stripe_rows is not None:
+        return striped, (f"depth-first: stripes as asked, {facts}",)
     spared = striped.ideal.ddr_bytes <= (1 - WORTH_DDR) * whole.ideal.ddr_bytes
     cheap = striped.ideal.total_ns <= (1 + WORTH_TIME) * whole.ideal.total_ns
     if striped.ideal.total_ns < whole.ideal.total_ns or (spared and cheap):

@@ -19,6 +19,7 @@ from contracts.npu import ArrayModel, Layout, NpuSpec, Op, Space
 from contracts.npu.program import FLAG_DISPATCH, FLAG_LAUNCH
 
 Commands = npt.NDArray[np.void]
+Ints = npt.NDArray[np.int64]
 _OUTSIDE = (Space.CONST, Space.QUANT)
 
 
@@ -113,19 +114,37 @@ class _Clock:
     events: dict[int, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Costs:
+    """What each command costs on its own, column by column."""
+
+    op: list[int]
+    kernel: list[int]
+    event: list[int]
+    wait: list[int]
+    launch_ns: list[float]
+    dispatch_ns: list[float]
+    macs: list[int]
+    compute_ns: list[float]
+    transfer_ns: list[float]
+    moved: list[int]
+
+
 def estimate(commands: Commands, names: Sequence[str], spec: NpuSpec, array_model: ArrayModel) -> FrameEstimate:
     """Time the given commands (cut off the prologue before); END stops."""
     frame = FrameEstimate(array_model.name)
     clock = _Clock()
     kernels: dict[int, KernelEstimate] = {}
-    for index, command in enumerate(commands):
-        if command["op"] == Op.END:
-            break
-        number = int(command["kernel"])
+    ends = np.flatnonzero(commands["op"] == Op.END)
+    costs = _costs(commands[: ends[0]] if len(ends) else commands, spec, array_model)
+    for index, number in enumerate(costs.kernel):
         if number not in kernels:
             kernels[number] = KernelEstimate(names[number])
             frame.kernels.append(kernels[number])
-        frame.events.append(_run(index, command, kernels[number], clock, spec, array_model))
+        event = _run(index, costs, kernels[number], clock)
+        frame.events.append(event)
+        if costs.event[index]:
+            clock.events[costs.event[index]] = event.end_ns
     frame.total_ns = max(clock.compute_free, clock.dma_free)
     for kernel in frame.kernels:
         for part in ("compute_ns", "launch_ns", "dispatch_ns", "ddr_bytes", "macs", "launches", "dispatches"):
@@ -135,67 +154,80 @@ def estimate(commands: Commands, names: Sequence[str], spec: NpuSpec, array_mode
     return frame
 
 
-def _run(
-    index: int, command: np.void, kernel: KernelEstimate, clock: _Clock, spec: NpuSpec, array_model: ArrayModel
-) -> TimedEvent:
-    ready = clock.events.get(int(command["wait"]), 0.0) if command["wait"] else 0.0
-    if command["op"] == Op.DMA:
-        event = _transfer_event(index, command, kernel, clock, spec, ready)
-    else:
-        event = _compute_event(index, command, kernel, clock, spec, array_model, ready)
-    if command["event"]:
-        clock.events[int(command["event"])] = event.end_ns
-    return event
-
-
-def _transfer_event(
-    index: int, command: np.void, kernel: KernelEstimate, clock: _Clock, spec: NpuSpec, ready: float
-) -> TimedEvent:
-    start = max(clock.dma_free, ready)
-    count = max(_descriptors(command["src"]), _descriptors(command["dst"]))
-    moved = sum(region_bytes(command[key]) for key in ("src", "dst") if _is_ddr(command[key], constants=True))
-    transfer = _transfer(spec, count, region_bytes(command["src"]))
-    clock.dma_free = start + transfer
+def _run(index: int, costs: _Costs, kernel: KernelEstimate, clock: _Clock) -> TimedEvent:
+    ready = clock.events.get(costs.wait[index], 0.0) if costs.wait[index] else 0.0
+    transfer, moved = costs.transfer_ns[index], costs.moved[index]
     kernel.transfer_ns += transfer
     kernel.ddr_bytes += moved
-    return TimedEvent("dma", kernel.name, index, start, clock.dma_free, 0.0, moved, "DMA")
-
-
-def _compute_event(
-    index: int,
-    command: np.void,
-    kernel: KernelEstimate,
-    clock: _Clock,
-    spec: NpuSpec,
-    array_model: ArrayModel,
-    ready: float,
-) -> TimedEvent:
-    launch, dispatch = (bool(command["flags"] & flag) for flag in (FLAG_LAUNCH, FLAG_DISPATCH))
-    launch_ns, dispatch_ns = spec.launch_us * launch * 1000, spec.dispatch_us * dispatch * 1000
+    if costs.op[index] == Op.DMA:
+        start = max(clock.dma_free, ready)
+        clock.dma_free = start + transfer
+        return TimedEvent("dma", kernel.name, index, start, clock.dma_free, 0.0, moved, "DMA")
+    launch, dispatch, compute = costs.launch_ns[index], costs.dispatch_ns[index], costs.compute_ns[index]
     before = clock.compute_free
-    begun = max(clock.compute_free, ready)
-    start = begun + launch_ns + dispatch_ns
-    macs, compute = _work(command, spec, array_model)
-    regions = [command[key] for key in ("src", "residual", "dst") if _is_ddr(command[key])]
-    transfer = _transfer(spec, sum(map(_descriptors, regions)), sum(map(region_bytes, regions)))
+    begun = max(before, ready)
+    start = begun + launch + dispatch
     end = start + compute
-    if regions:
+    if transfer:
         clock.dma_free = max(start, clock.dma_free) + transfer
         end = max(end, clock.dma_free)
-        kernel.transfer_ns += transfer
     clock.compute_free = end
-    moved = sum(map(region_bytes, regions))
-    kernel.launches += launch
-    kernel.dispatches += dispatch
+    kernel.launches += launch > 0
+    kernel.dispatches += dispatch > 0
     kernel.commands += 1
-    kernel.macs += macs
+    kernel.macs += costs.macs[index]
     kernel.compute_ns += compute
-    kernel.launch_ns += launch_ns
-    kernel.dispatch_ns += dispatch_ns
-    kernel.ddr_bytes += moved
+    kernel.launch_ns += launch
+    kernel.dispatch_ns += dispatch
     kernel.total_ns += end - before
-    name = Op(int(command["op"])).name
-    return TimedEvent("compute", kernel.name, index, begun, end, launch_ns + dispatch_ns, moved, name)
+    name = Op(costs.op[index]).name
+    return TimedEvent("compute", kernel.name, index, begun, end, launch + dispatch, moved, name)
+
+
+def _costs(commands: Commands, spec: NpuSpec, array_model: ArrayModel) -> _Costs:
+    dma = commands["op"] == Op.DMA
+    conv = commands["op"] == Op.CONV
+    rows, cols, channels = _logical(commands["dst"])
+    depth = _logical(commands["src"])[2] // np.maximum(commands["groups"].astype(np.int64), 1)
+    taps = commands["kh"].astype(np.int64) * commands["kw"]
+    charged = array_model.charged_macs(rows * cols, taps, depth, channels)
+    rate = array_model.macs_per_cycle * spec.nominal_mhz / 1000
+    elements = rows * cols * channels
+    compute = np.where(conv, charged / rate, elements / spec.vector_elements_per_ns)
+    moved, transfer = _moves(commands, dma, spec)
+    launch, dispatch = (commands["flags"] & flag != 0 for flag in (FLAG_LAUNCH, FLAG_DISPATCH))
+    return _Costs(
+        op=commands["op"].tolist(),
+        kernel=commands["kernel"].tolist(),
+        event=commands["event"].tolist(),
+        wait=commands["wait"].tolist(),
+        launch_ns=(launch * spec.launch_us * 1000).tolist(),
+        dispatch_ns=(dispatch * spec.dispatch_us * 1000).tolist(),
+        macs=np.where(conv, elements * taps * depth, 0).tolist(),
+        compute_ns=compute.tolist(),
+        transfer_ns=transfer.tolist(),
+        moved=moved.tolist(),
+    )
+
+
+def _moves(commands: Commands, dma: npt.NDArray[np.bool_], spec: NpuSpec) -> tuple[Ints, npt.NDArray[np.float64]]:
+    """Bytes over the DDR bus of each command, and how long the channel is busy with them."""
+    fields = ("src", "residual", "dst")
+    sizes = [region_bytes(commands[name]) for name in fields]
+    counts = [_descriptors(commands[name]) for name in fields]
+    near = [np.isin(commands[name]["space"], (Space.DDR,)) for name in fields]
+    outside = [np.isin(commands[name]["space"], (Space.DDR, *_OUTSIDE)) for name in fields]
+    streamed = sum(size * there for size, there in zip(sizes, near, strict=True))
+    brought = sizes[0] * outside[0] + sizes[2] * outside[2]
+    moved = np.where(dma, brought, streamed)
+    descriptors = np.where(
+        dma,
+        np.maximum(counts[0], counts[2]),
+        sum(count * there for count, there in zip(counts, near, strict=True)),
+    )
+    bytes_charged = np.where(dma, sizes[0], streamed)
+    rate = spec.ddr_bytes_per_ns * spec.ddr_efficiency
+    return moved.astype(np.int64), descriptors * spec.dma_descriptor_ns + bytes_charged / rate
 
 
 def step_macs(step: Step, graph: Graph) -> int:
@@ -206,44 +238,25 @@ def step_macs(step: Step, graph: Graph) -> int:
     return rows * cols * channels * step.kernel[0] * step.kernel[1] * int(step.weights.shape[1])
 
 
-def _work(command: np.void, spec: NpuSpec, array_model: ArrayModel) -> tuple[int, float]:
-    rows, cols, channels = logical_extents(command["dst"])
-    if command["op"] != Op.CONV:
-        return 0, rows * cols * channels / spec.vector_elements_per_ns
-    depth = logical_extents(command["src"])[2] // int(command["groups"])
-    taps = int(command["kh"]) * int(command["kw"])
-    charged = array_model.charged_macs(rows * cols, taps, depth, channels)
-    return rows * cols * taps * depth * channels, charged / (array_model.macs_per_cycle * spec.nominal_mhz / 1000)
+def _logical(region: Commands) -> tuple[Ints, Ints, Ints]:
+    """Rows, cols, channels of the logical tensors behind regions."""
+    rows, cols, channels = (region[key].astype(np.int64) for key in ("rows", "cols", "channels"))
+    block = np.maximum(region["block"].astype(np.int64), 1)
+    shuffled = np.isin(region["layout"], (Layout.S2D, Layout.D2S))
+    nearest = region["layout"] == Layout.NEAREST
+    down, up = np.where(shuffled, block, 1), np.where(nearest, block, 1)
+    return rows // down * up, cols // down * up, channels * down * down
 
 
-def logical_extents(region: np.void) -> tuple[int, int, int]:
-    """Rows, cols, channels of the logical tensor behind a region."""
-    rows, cols, channels = (int(region[key]) for key in ("rows", "cols", "channels"))
-    block = int(region["block"])
-    if region["layout"] in (Layout.S2D, Layout.D2S):
-        return rows // block, cols // block, channels * block * block
-    if region["layout"] == Layout.NEAREST:
-        return rows * block, cols * block, channels
-    return rows, cols, channels
+def region_bytes(region: Commands) -> Ints:
+    """Bytes of each access."""
+    return region["rows"].astype(np.int64) * region["cols"] * region["channels"]
 
 
-def region_bytes(region: np.void) -> int:
-    """Bytes of one access."""
-    return int(region["rows"]) * int(region["cols"]) * int(region["channels"])
-
-
-def _descriptors(region: np.void) -> int:
-    rows, ring = int(region["rows"]), int(region["ring_rows"])
-    packed = region["pixel_stride"] == region["channels"]
-    contiguous = packed and int(region["row_stride"]) == int(region["cols"]) * int(region["channels"])
-    if not contiguous:
-        return rows
-    return 2 if ring and int(region["ring_first"]) + rows > ring else 1
-
-
-def _is_ddr(region: np.void, *, constants: bool = False) -> bool:
-    return bool(region["space"] == Space.DDR) or (constants and int(region["space"]) in _OUTSIDE)
-
-
-def _transfer(spec: NpuSpec, descriptors: int, size: int) -> float:
-    return descriptors * spec.dma_descriptor_ns + size / (spec.ddr_bytes_per_ns * spec.ddr_efficiency)
+def _descriptors(region: Commands) -> Ints:
+    rows, cols, channels, first, ring = (
+        region[key].astype(np.int64) for key in ("rows", "cols", "channels", "ring_first", "ring_rows")
+    )
+    contiguous = (region["pixel_stride"] == channels) & (region["row_stride"] == cols * channels)
+    wrapped = (ring > 0) & (first + rows > ring)
+    return np.where(contiguous, np.where(wrapped, 2, 1), rows)

@@ -67,10 +67,10 @@ class Layout:
 
 
 def lay_out(
-    schedule: Schedule, constants: Constants, quant_bytes: int, choice: Choice, most_rounds: int | None = None
+    schedule: Schedule, constants: Constants, quant_bytes: int, choice: Choice, *, settle: bool = False
 ) -> Layout:
     """The layout of a choice; raises Stuck when a segment cannot be cut like that."""
-    parts = tuple(_part(schedule, cut, choice, most_rounds) for cut in choice.cuts)
+    parts = tuple(_part(schedule, cut, choice, settle=settle) for cut in choice.cuts)
     items = _items(parts, constants, choice.resident)
     buffer_of = _buffer_names(parts)
     rings = _ring_rows(parts, buffer_of)
@@ -80,13 +80,13 @@ def lay_out(
     return Layout(parts, tuple(items), tuple(buffers), rings, buffer_of, crossing)
 
 
-def _part(schedule: Schedule, cut: Cut, choice: Choice, most_rounds: int | None) -> Part:
+def _part(schedule: Schedule, cut: Cut, choice: Choice, *, settle: bool) -> Part:
     apart: frozenset[str] = frozenset()
     kernels = schedule.kernels[cut.first : cut.last]
     while True:
         segment = make_segment(schedule.graph, kernels, choice.in_sram, apart)
         try:
-            return Part(segment, play(segment, cut.rows, double_buffer=choice.double_buffer, most_rounds=most_rounds))
+            return Part(segment, play(segment, cut.rows, double_buffer=choice.double_buffer, settle=settle))
         except Conflict as conflict:
             apart |= {conflict.result}
 

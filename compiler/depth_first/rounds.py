@@ -45,12 +45,16 @@ class Played:
     rounds: int
 
 
-def play(segment: Segment, rows: int, *, double_buffer: bool, most_rounds: int | None = None) -> Played:
+SETTLED = 4
+"""Rounds after which rings have their size, once every node is at work."""
+
+
+def play(segment: Segment, rows: int, *, double_buffer: bool, settle: bool = False) -> Played:
     """Play with stripes of `rows` rows of the tallest operator; raises Stuck or Conflict.
 
-    `most_rounds` ends early: rings have reached their size long before a tall map is done.
+    With `settle` it ends early: rings have reached their size long before a tall map is done.
     """
-    return _Play(segment, rows, double_buffer).run(most_rounds)
+    return _Play(segment, rows, double_buffer).run(settle=settle)
 
 
 class _Play:
@@ -66,6 +70,8 @@ class _Play:
         self.visible: dict[str, int] = {}
         self.rings: dict[str, int] = defaultdict(int)
         self.stripes: list[Stripe] = []
+        self.loads = [index for index, node in enumerate(self.nodes) if node.kind is Kind.LOAD]
+        self.loaded = {self.nodes[index].result for index in self.loads}
         self.readers: dict[str, list[tuple[int, Operand]]] = defaultdict(list)
         for index, node in enumerate(self.nodes):
             for operand in node.shape.operands:
@@ -79,10 +85,11 @@ class _Play:
         share = max(1, rows * node.shape.rows // tallest)
         return min(node.shape.rows, -(-share // node.shape.unit) * node.shape.unit)
 
-    def run(self, most_rounds: int | None) -> Played:
-        turn = 0
+    def run(self, *, settle: bool) -> Played:
+        turn = busy = 0
         while any(done < node.shape.rows for done, node in zip(self.done, self.nodes, strict=True)):
-            if most_rounds is not None and turn >= most_rounds:
+            busy += min(self.done) > 0
+            if settle and busy > SETTLED:
                 break
             before = len(self.stripes)
             self.lagged, self.previous = self.previous, list(self.done)
@@ -102,13 +109,12 @@ class _Play:
         return height if whole else min(height, self.rings[group])
 
     def _load(self, turn: int) -> None:
-        loads = [index for index, node in enumerate(self.nodes) if node.kind is Kind.LOAD]
         if turn == 0 or not self.double:
-            for index in loads:
+            for index in self.loads:
                 self._advance(index, self._wanted(index, turn + 1), turn)
         self.visible = dict(self.made)
         if self.double:
-            for index in loads:
+            for index in self.loads:
                 self._advance(index, self._wanted(index, turn + 2), turn)
 
     def _wanted(self, index: int, rounds: int) -> int:
@@ -123,8 +129,7 @@ class _Play:
         node = self.nodes[index]
         last = min(node.shape.rows, self.done[index] + self.step[index])
         for operand in node.shape.operands:
-            loaded = any(other.kind is Kind.LOAD and other.result == operand.value for other in self.nodes)
-            exist = self.visible[operand.value] if loaded else self.made[operand.value]
+            exist = (self.visible if operand.value in self.loaded else self.made)[operand.value]
             reach = operand.reach(exist)
             last = last if reach is None else min(last, reach)
         return last if last == node.shape.rows else last // node.shape.unit * node.shape.unit

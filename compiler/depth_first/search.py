@@ -88,18 +88,11 @@ class Search:
         key = (choice.cuts, choice.in_sram, choice.resident)
         if key not in self._peaks:
             try:
-                rounds = self._settled(choice)
-                layout = lay_out(self.schedule, self.constants, self.quant_bytes, choice, most_rounds=rounds)
+                layout = lay_out(self.schedule, self.constants, self.quant_bytes, choice, settle=True)
                 self._peaks[key] = place_pinned(layout.buffers, self.spec.alignment).peak
             except Stuck:
                 self._peaks[key] = None
         return self._peaks[key]
-
-    def _settled(self, choice: Choice) -> int:
-        """Rounds after which every node of the longest segment is at work and rings have their size."""
-        longest = max(cut.last - cut.first for cut in choice.cuts)
-        steps = sum(len(kernel.steps) for kernel in self.schedule.kernels)
-        return 4 + steps + longest
 
     def _by_cuts(self, budget: int) -> Choice | None:
         return _CutSearch(self, budget).choose()
@@ -113,7 +106,7 @@ class Search:
         if key not in self._peaks:
             try:
                 empty = Constants(b"", {}, {kernel.name: (0, 0) for kernel in kernels})
-                layout = lay_out(part, empty, self.quant_bytes, choice, most_rounds=8 + 2 * len(part.steps))
+                layout = lay_out(part, empty, self.quant_bytes, choice, settle=True)
                 self._peaks[key] = place_pinned(layout.buffers, self.spec.alignment).peak
             except Stuck:
                 self._peaks[key] = None

@@ -12,7 +12,12 @@ import json
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import resources
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+Whole = TypeVar("Whole", int, npt.NDArray[np.int64])
 
 
 class UnknownTarget(KeyError):
@@ -39,9 +44,9 @@ class ArrayModel:
     input_channel_multiple: int
     output_channel_multiple: int
 
-    def charged_macs(self, positions: int, taps: int, inputs_per_group: int, outputs: int) -> int:
+    def charged_macs(self, positions: Whole, taps: Whole, inputs_per_group: Whole, outputs: Whole) -> Whole:
         """MACs that the array spends on ``positions`` outputs of a ``taps``-tap convolution, padding
-        included.
+        included; numbers, or arrays of them.
         """
         return (
             positions
@@ -137,7 +142,7 @@ def _parse(raw: dict[str, Any]) -> NpuSpec:  # Any: straight from JSON
     return NpuSpec(**{**raw, **nested})
 
 
-def _round_up(value: int, multiple: int) -> int:
+def _round_up(value: Whole, multiple: int) -> Whole:
     return -(-value // multiple) * multiple
 
 
