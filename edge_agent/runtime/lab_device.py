@@ -197,7 +197,7 @@ def _profile_facts(loaded: LoadedProgram) -> list[dict[str, object]]:
 def _kernel_row(kernel: KernelTime) -> dict[str, object]:
     return {
         "name": kernel.name,
-        "microseconds": (kernel.end_ns - kernel.start_ns) / 1000,
+        "microseconds": kernel.busy_ns / 1000,
         "compute_us": kernel.compute_ns / 1000,
         "stream_us": kernel.stream_ns / 1000,
         "ddr_bytes": kernel.ddr_bytes,

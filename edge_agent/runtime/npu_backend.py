@@ -81,13 +81,19 @@ class NpuBackend:
 
 
 def _spans(result: RunResult) -> list[Span]:
+    """Return a span for each kernel, from its first stripe to its last; kernels may interleave."""
     stretch = result.stretch / 1e6
     return [
         Span(
             kernel.name,
             kernel.start_ns * stretch,
             (kernel.end_ns - kernel.start_ns) * stretch,
-            {"ddr_bytes": kernel.ddr_bytes, "commands": kernel.commands, "bound_by": kernel.bound_by},
+            {
+                "busy_ms": kernel.busy_ns * stretch,
+                "ddr_bytes": kernel.ddr_bytes,
+                "commands": kernel.commands,
+                "bound_by": kernel.bound_by,
+            },
         )
         for kernel in result.time.kernels
     ]

@@ -17,7 +17,8 @@ from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.faults import FaultSource
 from edge_agent.runtime.npu.limits import LIMITS
 from edge_agent.runtime.npu.memory import Memory, aligned_zeros
-from edge_agent.runtime.npu.timing import FrameTime, Timer
+from edge_agent.runtime.npu.steady import keeps_prologue
+from edge_agent.runtime.npu.timing import CommandTime, FrameTime, Timer
 
 
 class BoundProfile:
@@ -31,6 +32,7 @@ class BoundProfile:
         self.ddr = aligned_zeros(profile.ddr_extent)
         memory.resident = None  # binding loads constants into the SRAM
         self.commands = Binder(program, memory.sram, self.ddr, engine).bind(stream, profile.n_prologue)
+        self.residency = self._residency(program)
         self._prologue = _flat(self.commands[: profile.n_prologue])
         self._frame = _flat(self.commands[profile.n_prologue :])
         self.input = _image(self.ddr, profile.input_offset, profile.input, "the input")
@@ -40,6 +42,19 @@ class BoundProfile:
         }
         self._spec = memory.spec
         self._times: dict[tuple[str, float, bool], FrameTime] = {}
+
+    def _residency(self, program: Program) -> object:
+        """Return what tells the resident constants apart: equal for profiles that load the same bytes to the
+        same places and never write over them, so that a switch between them loads nothing.
+        """
+        commands, cut = [bound.command for bound in self.commands], self.profile.n_prologue
+        if not keeps_prologue(commands, cut):
+            return object()
+        loads = [(command.source, command.target) for command in commands[:cut]]
+        digest = hashlib.sha256(repr(loads).encode())
+        for part in (program.constants, program.quant):
+            digest.update(len(part).to_bytes(8, "little") + part.tobytes())
+        return digest.digest()
 
     def load_constants(self) -> None:
         """Run the prologue."""
@@ -61,13 +76,16 @@ class BoundProfile:
             for step in bound.steps:
                 step()
             if position == at:
-                byte, bit = source.position(bound.target.size)
-                place = np.unravel_index(byte, bound.target.shape)
-                bound.target[place] ^= np.uint8(1 << bit)
+                _flip(bound.targets, *source.position(sum(target.size for target in bound.targets)))
 
     def time(self, array: ArrayModel, mhz: float) -> FrameTime:
         """Return the nominal time of a frame."""
         return self._time(array, mhz, prologue=False)
+
+    def timeline(self, array: ArrayModel, mhz: float) -> list[CommandTime]:
+        """Return when each command of a frame runs, in stream order."""
+        frame = [bound.command for bound in self.commands[self.profile.n_prologue :]]
+        return list(Timer(self._spec, array, mhz).timeline(frame))
 
     def prologue_time(self, array: ArrayModel, mhz: float) -> FrameTime:
         """Return the nominal time of the prologue."""
@@ -85,6 +103,14 @@ class BoundProfile:
     def _name(self, bound: BoundCommand) -> str:
         kernel = bound.command.kernel
         return self.names[kernel] if kernel < len(self.names) else ""
+
+
+def _flip(targets: tuple[Bytes, ...], byte: int, bit: int) -> None:
+    for target in targets:
+        if byte < target.size:
+            target[np.unravel_index(byte, target.shape)] ^= np.uint8(1 << bit)
+            return
+        byte -= target.size
 
 
 _bound: WeakKeyDictionary[Memory, OrderedDict[tuple[bytes, str], BoundProfile]] = WeakKeyDictionary()

@@ -105,11 +105,11 @@ def _run(
     items = bound.commands[bound.profile.n_prologue :]
     step = -1
     for item in order(items) if order else items:
+        if item.command.op is not Op.DMA:
+            # A DMA behind a step belongs to it: buffers die when the next step begins.
+            for offset, size in dying_at(step, buffers) if buffers and step >= 0 else ():
+                memory.sram[offset : offset + size] = poison
+            step += 1
         for work in item.steps:
             work()
-        if item.command.op is Op.DMA:
-            continue
-        step += 1
-        for offset, size in dying_at(step, buffers) if buffers else ():
-            memory.sram[offset : offset + size] = poison
     return [place.copy() for place in bound.outputs.values()]

@@ -1,16 +1,24 @@
-"""Decodes one COMMAND of the stream into plain values, and checks what can be checked without memory."""
+"""Decodes the COMMANDs of a stream into plain values, and checks what can be checked without memory.
+
+Columns of the structure array are turned into lists once, because a depth-first program has thousands of
+commands and a NumPy scalar costs more than the rest of the work.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from contracts.npu.program import FLAG_DISPATCH, FLAG_LAUNCH, Op, Space
+from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_LAUNCH, FLAG_PER_CHANNEL, REGION, Op, Space
 from edge_agent.runtime.npu.errors import PlanViolation
-from edge_agent.runtime.npu.regions import Region, decode_region
-from edge_agent.runtime.npu.requantize import AddParameters
+from edge_agent.runtime.npu.regions import Region, make_region
+from edge_agent.runtime.npu.requantize import PairParameters
 from edge_agent.runtime.npu.windows import Window
+
+Stream = NDArray[np.void]
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,8 @@ class Command:
     op: Op
     launch: bool
     dispatch: bool
+    per_channel: bool
+    whole_map: bool
     kernel: int
     event: int
     wait: int
@@ -43,46 +53,66 @@ class Command:
     input_zero_point: int
     output_zero_point: int
     clamp: Clamp
-    addition: AddParameters
+    addition: PairParameters
     addition_clamp: Clamp
+    mode: int
 
     @property
     def where(self) -> str:
         """A name for error messages."""
         return f"command {self.index} {self.op.name}"
 
+    @property
+    def reads(self) -> tuple[Region, ...]:
+        """The regions of activations that the command reads."""
+        return (self.source,) if self.residual is None else (self.source, self.residual)
 
-def decode_stream(stream: np.ndarray[tuple[int, ...], np.dtype[np.void]]) -> list[Command]:
+
+def decode_stream(stream: Stream) -> list[Command]:
     """Decode up to END; raises PlanViolation naming the command."""
-    commands = []
-    for index, raw in enumerate(stream):
-        if raw["op"] == Op.END:
-            break
-        commands.append(_decode(index, raw))
-    return commands
+    ends = np.flatnonzero(stream["op"] == Op.END)
+    stream = stream[: int(ends[0])] if len(ends) else stream
+    regions = {name: _rows(stream[name], _REGION_FIELDS) for name in ("src", "residual", "dst")}
+    scales = stream[list(_SCALES)].tolist()
+    return [
+        _decode(index, value, {name: table[index] for name, table in regions.items()}, scales[index])
+        for index, value in enumerate(_rows(stream, _INTEGERS))
+    ]
 
 
-def _decode(index: int, raw: np.void) -> Command:
+def _rows(structures: Stream, names: Sequence[str]) -> list[dict[str, int]]:
+    columns = [structures[name].tolist() for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _decode(
+    index: int,
+    value: Mapping[str, int],
+    regions: Mapping[str, Mapping[str, int]],
+    scales: tuple[float, float, float],
+) -> Command:
     where = f"command {index}"
-    if int(raw["op"]) not in tuple(Op):
-        raise PlanViolation(f"unknown operation {int(raw['op'])}", where, "compile for this device's format")
-    op = Op(int(raw["op"]))
-    value = {name: int(raw[name]) for name in _INTEGERS}
+    if value["op"] not in tuple(Op):
+        raise PlanViolation(f"unknown operation {value['op']}", where, "compile for this device's format")
+    op = Op(value["op"])
     window = Window(*(value[name] for name in _WINDOW))
-    if op is Op.CONV and min(value[name] for name in ("kh", "kw", "sh", "sw", "dh", "dw", "groups")) < 1:
-        raise PlanViolation(f"a convolution with {window}", where, "compile the model again")
-    used = raw["residual"]["space"] != Space.NONE
+    if op in (Op.CONV, Op.POOL) and min(value[name] for name in _COUNTS) < 1:
+        kind = "a convolution" if op is Op.CONV else "a pooling"
+        raise PlanViolation(f"{kind} with {window}", where, "compile the model again")
+    used = regions["residual"]["space"] != Space.NONE
     return Command(
         index=index,
         op=op,
         launch=bool(value["flags"] & FLAG_LAUNCH),
         dispatch=bool(value["flags"] & FLAG_DISPATCH),
+        per_channel=bool(value["flags"] & FLAG_PER_CHANNEL),
+        whole_map=bool(value["flags"] & FLAG_GLOBAL),
         kernel=value["kernel"],
         event=value["event"],
         wait=value["wait"],
-        source=decode_region(raw["src"], f"{where} {op.name} source"),
-        residual=decode_region(raw["residual"], f"{where} {op.name} residual") if used else None,
-        target=decode_region(raw["dst"], f"{where} {op.name} target"),
+        source=make_region(regions["src"], f"{where} {op.name} source"),
+        residual=make_region(regions["residual"], f"{where} {op.name} residual") if used else None,
+        target=make_region(regions["dst"], f"{where} {op.name} target"),
         window=window,
         weights_offset=value["weights_offset"],
         bias_offset=value["bias_offset"],
@@ -91,21 +121,23 @@ def _decode(index: int, raw: np.void) -> Command:
         input_zero_point=value["input_zp"],
         output_zero_point=value["out_zp"],
         clamp=Clamp(value["clamp_lo"], value["clamp_hi"]),
-        addition=AddParameters(
-            a_scale=float(raw["a_scale"]),
-            b_scale=float(raw["b_scale"]),
-            c_scale=float(raw["c_scale"]),
+        addition=PairParameters(
+            *scales,
             a_zero_point=value["a_zp"],
             b_zero_point=value["b_zp"],
             c_zero_point=value["c_zp"],
         ),
         addition_clamp=Clamp(value["add_lo"], value["add_hi"]),
+        mode=value["mode"],
     )
 
 
+_REGION_FIELDS = tuple(REGION.names or ())
+_COUNTS = ("kh", "kw", "sh", "sw", "dh", "dw", "groups")
 _WINDOW = ("kh", "kw", "sh", "sw", "dh", "dw", "pt", "pb", "pl", "pr", "groups")
+_SCALES = ("a_scale", "b_scale", "c_scale")
 _INTEGERS = (
-    *_WINDOW, "flags", "kernel", "event", "wait", "weights_offset", "bias_offset", "quant_offset",
-    "weight_zp_offset", "input_zp", "out_zp", "clamp_lo", "clamp_hi",
-    "a_zp", "b_zp", "c_zp", "add_lo", "add_hi",
+    *_WINDOW, "op", "flags", "kernel", "event", "wait", "weights_offset", "bias_offset", "quant_offset",
+    "weight_zp_offset", "input_zp", "out_zp", "clamp_lo", "clamp_hi", "a_zp", "b_zp", "c_zp", "add_lo", "add_hi",
+    "mode",
 )  # fmt: skip

@@ -87,7 +87,7 @@ class NpuDevice:
         self._own_speed = 1.0 + jitter * float(self._random.standard_normal())
         self._seed = seed
         self._faults = FaultSource(faults or Faults(), seed)
-        self._resident: BoundProfile | None = None
+        self._resident: object = None
 
     @property
     def faults(self) -> Faults:
@@ -152,9 +152,7 @@ class NpuDevice:
             bound = self._bound(loaded, index)
             faults = self._faults.draw() if loaded.faulty else RunFaults()
             self._fail(faults, loaded)
-            if memory.resident is not bound:
-                bound.load_constants()
-                memory.resident = bound
+            self._make_resident(bound)
             bound.input[...] = frame
             if faults.bit_flip:
                 bound.run_with_flip(self._faults, self.faults.match)
@@ -162,6 +160,12 @@ class NpuDevice:
                 bound.run()
             outputs = {name: place.copy() for name, place in bound.outputs.items()}
         return self._timed(bound, outputs, loaded.faulty)
+
+    def _make_resident(self, bound: BoundProfile) -> None:
+        if self._memory.resident != bound.residency:
+            self._memory.resident = None  # until all of them are there
+            bound.load_constants()
+            self._memory.resident = bound.residency
 
     def _bound(self, loaded: LoadedProgram, index: int) -> BoundProfile:
         return bound_profile(self._memory, loaded.program, index, self.engine, loaded.digests[index])
@@ -175,8 +179,10 @@ class NpuDevice:
 
     def _timed(self, bound: BoundProfile, outputs: dict[str, NDArray[np.uint8]], faulty: bool) -> RunResult:
         time = bound.time(self.array_model, self.mhz)
-        switched = 0.0 if self._resident is bound else bound.prologue_time(self.array_model, self.mhz).total_ns
-        self._resident = bound
+        switched = 0.0
+        if self._resident != bound.residency:
+            switched = bound.prologue_time(self.array_model, self.mhz).total_ns
+        self._resident = bound.residency
         stretch = self._own_speed * (1.0 + self._jitter * abs(float(self._random.standard_normal())))
         stretch *= self.faults.slow_factor if faulty else 1.0
         return RunResult(outputs, (time.total_ns + switched) * stretch / 1e6, stretch, time)

@@ -17,28 +17,44 @@ from edge_agent.runtime.npu.commands import Command
 from edge_agent.runtime.npu.regions import Region
 
 _UNWRITTEN = -1
+_Owners = NDArray[np.int32]
 
 
 def mixed_reads(commands: list[Command], spec: NpuSpec) -> Iterator[str]:
     """Yield each read of a tensor that another tensor, of other pixels, partly or wholly overwrote."""
-    owner = np.full(spec.sram_bytes, _UNWRITTEN, np.int64)
+    owner = np.full(spec.sram_bytes, _UNWRITTEN, np.int32)
     for command in commands:
-        for region in (command.source, command.residual):
-            if region is None or region.space != Space.SRAM:
+        for region in command.reads:
+            if region.space != Space.SRAM:
                 continue
-            for writer in np.unique(owner[bytes_of(region)]):
-                if writer != _UNWRITTEN and not _same_grid(region, commands[int(writer)].target):
-                    other = commands[int(writer)].where
+            for writer in _writers(owner, region):
+                if not _same_grid(region, commands[writer].target):
+                    other = commands[writer].where
                     yield f"{command.where} reads as {region.shape} what {other} wrote as another tensor"
         if command.target.space == Space.SRAM:
-            owner[bytes_of(command.target)] = command.index
+            for rows in _lines(owner, command.target):
+                rows[...] = command.index
 
 
-def bytes_of(region: Region) -> NDArray[np.intp]:
-    """Return the offsets of the region's bytes."""
-    rows = np.arange(region.rows, dtype=np.intp)[:, None, None] * region.row_stride
-    cols = np.arange(region.cols, dtype=np.intp)[:, None] * region.pixel_stride
-    return (region.offset + rows + cols + np.arange(region.channels, dtype=np.intp)).reshape(-1)
+def _lines(memory: _Owners, region: Region) -> Iterator[_Owners]:
+    """Yield views of the region's bytes: whole runs where they are contiguous, else [rows, cols, channels]."""
+    for run in region.runs:
+        flat = memory[run.offset : run.offset + run.extent]
+        if run.dense:
+            yield flat
+            continue
+        strides = tuple(flat.itemsize * step for step in (run.row_stride, run.pixel_stride, 1))
+        yield np.lib.stride_tricks.as_strided(flat, run.shape, strides)
+
+
+def _writers(owner: _Owners, region: Region) -> list[int]:
+    """Return the commands that wrote the region's bytes, in order."""
+    found: set[int] = set()
+    for part in _lines(owner, region):
+        flat = part.reshape(-1)
+        changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+        found.update(int(flat[place]) for place in (0, *changes))
+    return sorted(found - {_UNWRITTEN})
 
 
 def _same_grid(read: Region, written: Region) -> bool:
@@ -53,4 +69,4 @@ def _same_grid(read: Region, written: Region) -> bool:
         written.pixel_stride,
         written.channels,
     )
-    return same and (read.offset - written.offset) % read.pixel_stride == 0
+    return same and (read.offset - written.offset) % read.row_stride % read.pixel_stride == 0

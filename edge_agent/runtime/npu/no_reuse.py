@@ -101,15 +101,19 @@ def _move(command: NDArray[np.void], step: int | None, bases: Mapping[Buffer, in
         region = command[name]
         if region["space"][0] == Space.SRAM:
             region["offset"] = _moved(int(region["offset"][0]), _size(region[0]), step, bases, f"{where} {name}")
-    if command["op"][0] == Op.CONV:
-        for name in ("weights_offset", "bias_offset", "quant_offset", "weight_zp_offset"):
-            if name != "weight_zp_offset" or command[name][0]:
-                command[name] = _moved(int(command[name][0]), 1, step, bases, f"{where} {name}")
+    for name in _CONSTANTS.get(int(command["op"][0]), ()):
+        if name == "weights_offset" or command[name][0]:
+            command[name] = _moved(int(command[name][0]), 1, step, bases, f"{where} {name}")
+
+
+_CONVOLUTION = ("weights_offset", "bias_offset", "quant_offset", "weight_zp_offset")
+_CONSTANTS = {Op.CONV: _CONVOLUTION, Op.TABLE: _CONVOLUTION[:1], Op.HOST: _CONVOLUTION}
 
 
 def _size(region: np.void) -> int:
+    """Return the bytes that the region spans; of the whole ring when it is one, so that the ring moves whole."""
     assert region.dtype == REGION
-    rows, cols = int(region["rows"]) - 1, int(region["cols"]) - 1
+    rows, cols = int(region["ring_rows"] or region["rows"]) - 1, int(region["cols"]) - 1
     return rows * int(region["row_stride"]) + cols * int(region["pixel_stride"]) + int(region["channels"])
 
 

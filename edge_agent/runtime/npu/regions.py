@@ -1,29 +1,26 @@
-"""Finds a command's REGION in memory and moves bytes between its stored layout and plain [h, w, c] arrays.
+"""A decoded REGION: which bytes of a memory a command reads or writes, and in which order.
 
-A reader gives engines a contiguous array: the memory itself where the layout allows, else a scratch array
-that a step fills first. A writer is the same the other way. Invariants: nothing outside of the region is
-touched; a region that leaves its memory is refused at load; steps allocate nothing.
+A region may be a run of rows of a ring (docs/reference/program.md, "Region"): `runs` gives the same rows as
+one or two plain regions, so that whoever moves bytes never counts modulo. Invariants: a region whose own
+fields contradict each other is refused when it is decoded; every other module asks this one where bytes lie.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-
-from contracts.npu.program import Layout
-from edge_agent.runtime.npu.engines.base import Bytes, Step
+from contracts.npu.program import Layout, Space
 from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.limits import LIMITS
 
 _REMEDY = "the program's memory plan is wrong; compile again and report the build"
+_RING_SPACES = (Space.SRAM, Space.DDR)
 
 
 @dataclass(frozen=True)
 class Region:
-    """A decoded REGION: stored extents and strides in bytes."""
+    """Stored extents and strides in bytes; `ring_rows` > 0: rows of a buffer of so many rows at `offset`."""
 
     space: int
     layout: int
@@ -34,16 +31,35 @@ class Region:
     channels: int
     row_stride: int
     pixel_stride: int
+    ring_rows: int = 0
+    ring_first: int = 0
+
+    @property
+    def line(self) -> int:
+        """Bytes from a row's first to behind its last."""
+        return (self.cols - 1) * self.pixel_stride + self.channels
 
     @property
     def extent(self) -> int:
-        """Bytes from the first to behind the last."""
-        return (self.rows - 1) * self.row_stride + (self.cols - 1) * self.pixel_stride + self.channels
+        """Bytes from the first to behind the last; of the whole buffer when it is a ring."""
+        return ((self.ring_rows or self.rows) - 1) * self.row_stride + self.line
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Stored extents."""
         return self.rows, self.cols, self.channels
+
+    @property
+    def runs(self) -> tuple[Region, ...]:
+        """The rows as plain regions, in order: one, or two when they pass the end of the ring."""
+        if not self.ring_rows:
+            return (self,)
+        start = self.offset + self.ring_first * self.row_stride
+        upper = min(self.rows, self.ring_rows - self.ring_first)
+        first = replace(self, offset=start, rows=upper, ring_rows=0, ring_first=0)
+        if upper == self.rows:
+            return (first,)
+        return first, replace(first, offset=self.offset, rows=self.rows - upper)
 
     def stored(self) -> Region:
         """The same bytes as a plain image."""
@@ -51,9 +67,10 @@ class Region:
 
     @property
     def dense(self) -> bool:
-        """Whether the stored bytes are contiguous."""
+        """Whether the stored bytes are contiguous and in order."""
         packed = self.pixel_stride == self.channels or self.cols == 1
-        return packed and (self.row_stride == self.cols * self.channels or self.rows == 1)
+        wraps = self.ring_first + self.rows > self.ring_rows > 0
+        return packed and not wraps and (self.row_stride == self.cols * self.channels or self.rows == 1)
 
     @property
     def logical(self) -> tuple[int, int, int]:
@@ -66,132 +83,63 @@ class Region:
         return self.shape
 
 
-def decode_region(raw: np.void, where: str) -> Region:
-    """Read a REGION; raises PlanViolation when its own fields contradict each other."""
-    region = Region(*(int(raw[name]) for name in Region.__dataclass_fields__))
+def make_region(fields: Mapping[str, int], where: str) -> Region:
+    """Return the region of these fields; raises PlanViolation when they contradict each other."""
+    region = Region(**fields)
     if min(region.shape) < 1:
         raise PlanViolation(f"an empty region {region}", where, _REMEDY)
+    _check_layout(region, where)
+    overlapping = region.pixel_stride < region.channels and region.cols > 1
+    if overlapping or (region.row_stride < region.line and max(region.rows, region.ring_rows) > 1):
+        raise PlanViolation(f"strides {region.row_stride}, {region.pixel_stride} overlap", where, _REMEDY)
+    _check_ring(region, where)
+    return region
+
+
+def _check_layout(region: Region, where: str) -> None:
     if region.layout not in tuple(Layout) or (region.layout != Layout.NHWC and region.block < 1):
         raise PlanViolation(f"unknown layout {region.layout}, block {region.block}", where, _REMEDY)
     if region.layout != Layout.NHWC and region.block > LIMITS.largest_block:
         raise PlanViolation(f"block {region.block} is over {LIMITS.largest_block}", where, _REMEDY)
-    overlapping = region.pixel_stride < region.channels and region.cols > 1
-    line = (region.cols - 1) * region.pixel_stride + region.channels
-    if overlapping or (region.row_stride < line and region.rows > 1):
-        raise PlanViolation(f"strides {region.row_stride}, {region.pixel_stride} overlap", where, _REMEDY)
     divided = region.layout in (Layout.S2D, Layout.D2S)
     if divided and (region.rows % region.block or region.cols % region.block):
         raise PlanViolation(f"{region.rows}x{region.cols} is no multiple of block {region.block}", where, _REMEDY)
-    return region
 
 
-def view(memory: Bytes, region: Region, where: str) -> Bytes:
-    """Return the stored bytes [rows, cols, channels] in place; raises PlanViolation when they leave the
-    memory.
-    """
-    if region.offset + region.extent > memory.size:
-        end = region.offset + region.extent
-        raise PlanViolation(f"a region ends at byte {end} of a memory of {memory.size}", where, _REMEDY)
-    flat = memory[region.offset : region.offset + region.extent]
-    strides = (region.row_stride, region.pixel_stride, 1)
-    return np.lib.stride_tricks.as_strided(flat, region.shape, strides, writeable=memory.flags.writeable)
+def _check_ring(region: Region, where: str) -> None:
+    if not region.ring_rows:
+        if region.ring_first:
+            raise PlanViolation(f"row {region.ring_first} of a ring that has no rows", where, _REMEDY)
+        return
+    if region.space not in _RING_SPACES:
+        raise PlanViolation("a ring outside of SRAM and DDR", where, _REMEDY)
+    if region.rows > region.ring_rows or region.ring_first >= region.ring_rows:
+        rows = f"{region.rows} rows from row {region.ring_first}"
+        raise PlanViolation(f"{rows} of a ring of {region.ring_rows}", where, _REMEDY)
 
 
-@dataclass(frozen=True)
-class Place:
-    """A contiguous [h, w, c] array that stands for a region, and the steps that connect the two."""
-
-    array: Bytes
-    steps: tuple[Step, ...] = ()
+def same_place(one: Region, other: Region) -> bool:
+    """Whether two regions are the same bytes in the same order, however they are written down."""
+    return one.runs == other.runs
 
 
-def reader(memory: Bytes, region: Region, where: str) -> Place:
-    """Return the logical tensor of `region`, ready after its steps."""
-    stored = view(memory, region, where)
-    if region.layout == Layout.NHWC and region.dense:
-        return Place(memory[region.offset : region.offset + region.extent].reshape(region.shape))
-    if region.layout == Layout.D2S:
-        raise PlanViolation("layout D2S is for writing only", where, _REMEDY)
-    scratch = np.empty(region.logical, np.uint8)
-    if region.layout != Layout.NHWC and region.dense and scratch.size <= LIMITS.largest_index_map:
-        flat = memory[region.offset : region.offset + region.extent]
-        return Place(scratch, (_take(flat, _index_map(region.layout, region.block, region.shape), scratch),))
-    target, source = _paired(region, scratch, stored)
-    return Place(scratch, (_copy(target, source),))
+def overlap(one: Region, other: Region) -> bool:
+    """Whether two regions share a byte."""
+    if one.space != other.space:
+        return False
+    return any(_touch(a, b) for a in one.runs for b in other.runs)
 
 
-def writer(memory: Bytes, region: Region, where: str) -> Place:
-    """Return a contiguous array for the logical tensor; its steps store it."""
-    stored = view(memory, region, where)
-    if region.layout == Layout.NHWC and region.dense:
-        return Place(memory[region.offset : region.offset + region.extent].reshape(region.shape))
-    if region.layout in (Layout.S2D, Layout.NEAREST):
-        raise PlanViolation(f"layout {Layout(region.layout).name} is for reading only", where, _REMEDY)
-    scratch = np.empty(region.logical, np.uint8)
-    if region.layout == Layout.NHWC:
-        return Place(scratch, (_copy(stored, scratch),))
-    if region.dense:
-        flat = memory[region.offset : region.offset + region.extent].reshape(region.shape)
-        return Place(scratch, (unshuffle(scratch, flat, region.block),))
-    interim = np.empty(region.shape, np.uint8)
-    return Place(scratch, (unshuffle(scratch, interim, region.block), _copy(stored, interim)))
+def _touch(one: Region, other: Region) -> bool:
+    if one.offset >= other.offset + other.extent or other.offset >= one.offset + one.extent:
+        return False
+    return not _interleaved(one, other)
 
 
-def unshuffle(source: Bytes, target: Bytes, block: int) -> Step:
-    """Return a step: DepthToSpace (CRD) from contiguous [h, w, c*b*b] to contiguous [h*b, w*b, c]."""
-    if target.size <= LIMITS.largest_index_map:
-        return _take(source, _index_map(Layout.D2S, block, source.shape), target)
-    height, width, depth = source.shape
-    parts = source.reshape(height, width, depth // block**2, block, block).transpose(0, 3, 1, 4, 2)
-    return _copy(target.reshape(height, block, width, block, depth // block**2), parts)
-
-
-def _paired(region: Region, scratch: Bytes, stored: Bytes) -> tuple[Bytes, Bytes]:
-    """Return (target, source) views of one shape, so that a copy applies the read layout."""
-    block = region.block
-    rows, cols, channels = region.shape
-    row, pixel = region.row_stride, region.pixel_stride
-    if region.layout == Layout.S2D:
-        high, wide = rows // block, cols // block
-        shape, strides = (high, wide, block, block, channels), (row * block, pixel * block, row, pixel, 1)
-        return scratch.reshape(shape), np.lib.stride_tricks.as_strided(stored, shape, strides)
-    if region.layout == Layout.NEAREST:
-        return scratch.reshape(rows, block, cols, block, channels), stored[:, None, :, None, :]
-    return scratch, stored
-
-
-@lru_cache(maxsize=LIMITS.cached_index_maps)
-def _index_map(layout: int, block: int, shape: tuple[int, ...]) -> NDArray[np.intp]:
-    """Return, for each byte of the result, its place in a contiguous source of `shape`; shared by the
-    process.
-    """
-    places = np.arange(int(np.prod(shape)), dtype=np.intp).reshape(shape)
-    height, width, depth = shape
-    if layout == Layout.S2D:
-        parts = places.reshape(height // block, block, width // block, block, depth).transpose(0, 2, 1, 3, 4)
-    elif layout == Layout.D2S:
-        parts = places.reshape(height, width, depth // block**2, block, block).transpose(0, 3, 1, 4, 2)
-    else:
-        parts = places.repeat(block, axis=0).repeat(block, axis=1)
-    result = np.ascontiguousarray(parts).reshape(-1)
-    result.setflags(write=False)
-    return result
-
-
-def _take(source: Bytes, places: NDArray[np.intp], target: Bytes) -> Step:
-    flat, out = source.reshape(-1), target.reshape(-1)
-    return lambda: flat.take(places, out=out, mode="clip")
-
-
-def _copy(target: Bytes, source: Bytes) -> Step:
-    return lambda: np.copyto(target, source)
-
-
-def copy_step(target: Bytes, source: Bytes, where: str) -> Step:
-    """Return a step that copies `source` over `target`, element by element in row-major order."""
-    if target.shape == source.shape:
-        return _copy(target, source)
-    contiguous = target.flags.c_contiguous and source.flags.c_contiguous
-    if target.size != source.size or not contiguous:
-        raise PlanViolation(f"a copy from {source.shape} to {target.shape}", where, _REMEDY)
-    return _copy(target.reshape(-1), source.reshape(-1))
+def _interleaved(one: Region, other: Region) -> bool:
+    """Whether the two are different channels of the same pixels (as the parts of a concatenation are)."""
+    pitch = one.pixel_stride
+    if not pitch or pitch != other.pixel_stride or one.row_stride % pitch or other.row_stride % pitch:
+        return False
+    ahead = (other.offset - one.offset) % pitch
+    return one.channels <= ahead <= pitch - other.channels

@@ -61,8 +61,8 @@ def requantize(accumulators: NDArray[np.int64], multiplier: NDArray[np.float32],
 
 
 @dataclass(frozen=True)
-class AddParameters:
-    """Scales and zero points of a quantised addition c = a + b."""
+class PairParameters:
+    """Scales and zero points of c = a + b or c = a * b; a subtraction is an addition with `b_scale` < 0."""
 
     a_scale: float
     b_scale: float
@@ -72,7 +72,7 @@ class AddParameters:
     c_zero_point: int
 
 
-def addition_table(parameters: AddParameters) -> NDArray[np.uint8]:
+def addition_table(parameters: PairParameters) -> NDArray[np.uint8]:
     """Return u8 [256, 256]: the result for every pair (a, b); the addition's whole definition."""
     left_ratio = np.float32(parameters.a_scale) / np.float32(parameters.c_scale)
     right_ratio = np.float32(parameters.b_scale) / np.float32(parameters.c_scale)
@@ -82,6 +82,15 @@ def addition_table(parameters: AddParameters) -> NDArray[np.uint8]:
     codes = np.arange(256, dtype=np.float32)
     right = _fma(codes, right_ratio, fixed)
     total = _fma(codes[:, None], left_ratio, right[None, :])
+    return np.clip(np.rint(total), 0, 255).astype(np.uint8)
+
+
+def multiplication_table(parameters: PairParameters) -> NDArray[np.uint8]:
+    """Return u8 [256, 256]: the product of every pair (a, b); the multiplication's whole definition."""
+    scale = np.float32(parameters.a_scale) * np.float32(parameters.b_scale) / np.float32(parameters.c_scale)
+    codes = np.arange(256, dtype=np.int64)
+    products = np.multiply.outer(codes - parameters.a_zero_point, codes - parameters.b_zero_point)
+    total = products.astype(np.float32) * scale + np.float32(parameters.c_zero_point)
     return np.clip(np.rint(total), 0, 255).astype(np.uint8)
 
 

@@ -1,77 +1,94 @@
-"""Reads a convolution's constants from the SRAM, at the command's own offsets.
+"""Constants of a command in the SRAM: where they lie, and what they mean.
 
 Layout (docs/reference/program.md): weights int8 [out, in/groups, kh, kw]; bias int32, multiplier float32 and
-weight zero point int8 one per output channel; weight zero point offset 0 means symmetric weights.
+weight zero point int8 one per output channel; weight zero point offset 0 means symmetric weights. A TABLE has
+256 bytes, or 256 for each channel.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
+from contracts.npu.program import Op
 from edge_agent.runtime.npu.commands import Command
 from edge_agent.runtime.npu.engines.base import Bytes
 from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.requantize import ConvolutionTensors
 
+Ranges = tuple[tuple[int, int], ...]
+"""(offset, size) of each constant in the SRAM."""
+CODES = 256
 
-@dataclass(frozen=True)
+
+class HostMode(IntEnum):
+    """Host functions; docs/reference/arithmetic.md, "Host operators"."""
+
+    SOFTMAX = 0
+    MATRIX_PRODUCT = 1
+    DEFORMABLE = 2
+    UPSAMPLING = 3
+    ATTENTION = 4
+    WARP = 5
+
+
+@dataclass(frozen=True, eq=False)
 class Constants:
-    """Tensors that were the program's constants when they were read."""
+    """Copies of a command's constants, in the order of its ranges."""
 
-    tensors: ConvolutionTensors
-
-    def same_as(self, other: Constants | None) -> bool:
-        """Whether both hold the same values."""
-        if other is None:
-            return False
-        names = ("weights", "bias", "multiplier", "weight_zero_point")
-        return all(np.array_equal(getattr(self.tensors, n), getattr(other.tensors, n)) for n in names)
-
-    @staticmethod
-    def ranges(command: Command) -> list[tuple[int, int]]:
-        """Return (offset, size) of each constant in the SRAM."""
-        outputs, taps, depth = _extents(command)
-        ranges = [
-            (command.weights_offset, outputs * taps * depth),
-            (command.bias_offset, 4 * outputs),
-            (command.quant_offset, 4 * outputs),
-        ]
-        if command.weight_zero_offset:
-            ranges.append((command.weight_zero_offset, outputs))
-        return ranges
-
-    @staticmethod
-    def check(sram: Bytes, command: Command) -> None:
-        """Raise PlanViolation when a constant leaves the SRAM, or groups do not divide the channels."""
-        groups = command.window.groups
-        if command.source.logical[2] % groups or command.target.logical[2] % groups:
-            raise PlanViolation(f"channels that {groups} groups do not divide", command.where, "compile again")
-        for offset, size in Constants.ranges(command):
-            if offset + size > sram.size:
-                raise PlanViolation(
-                    f"constants end at byte {offset + size} of an SRAM of {sram.size}",
-                    command.where,
-                    "compile again",
-                )
+    parts: tuple[Bytes, ...]
 
 
-def constants_of(sram: Bytes, command: Command) -> Constants:
+def constant_ranges(command: Command) -> Ranges:
+    """Return where the command's constants lie; empty when it has none."""
+    if command.op is Op.TABLE:
+        return ((command.weights_offset, CODES * (command.source.logical[2] if command.per_channel else 1)),)
+    if command.op is Op.HOST and command.mode == HostMode.SOFTMAX:
+        return ((command.weights_offset, 4 * CODES),)
+    convolves = command.op is Op.CONV or (command.op is Op.HOST and command.mode == HostMode.DEFORMABLE)
+    if not convolves:
+        return ()
+    outputs, taps, depth = _extents(command)
+    ranges = [
+        (command.weights_offset, outputs * taps * depth),
+        (command.bias_offset, 4 * outputs),
+        (command.quant_offset, 4 * outputs),
+    ]
+    if command.weight_zero_offset:
+        ranges.append((command.weight_zero_offset, outputs))
+    return tuple(ranges)
+
+
+def check_constants(sram: Bytes, command: Command) -> None:
+    """Raise PlanViolation when a constant leaves the SRAM, or groups do not divide the channels."""
+    groups = command.window.groups
+    if command.op is Op.CONV and (command.source.logical[2] % groups or command.target.logical[2] % groups):
+        raise PlanViolation(f"channels that {groups} groups do not divide", command.where, "compile again")
+    for offset, size in constant_ranges(command):
+        if offset + size > sram.size:
+            end = f"constants end at byte {offset + size} of an SRAM of {sram.size}"
+            raise PlanViolation(end, command.where, "compile again")
+
+
+def read_constants(sram: Bytes, ranges: Ranges) -> Constants:
     """Return copies of the constants that lie in the SRAM now."""
-    Constants.check(sram, command)
+    return Constants(tuple(sram[offset : offset + size].copy() for offset, size in ranges))
+
+
+def convolution_tensors(command: Command, constants: Constants) -> ConvolutionTensors:
+    """Return the constants of a convolution as tensors."""
     window = command.window
     outputs, _, depth = _extents(command)
-    parts = [sram[offset : offset + size] for offset, size in Constants.ranges(command)]
+    weights, bias, multiplier = constants.parts[:3]
     shape = (outputs, depth, window.kernel_height, window.kernel_width)
-    zero_point = parts[3].view(np.int8).copy() if len(parts) > 3 else np.zeros(outputs, np.int8)
-    return Constants(
-        ConvolutionTensors(
-            parts[0].view(np.int8).reshape(shape).copy(),
-            parts[1].view("<i4").astype(np.int32),
-            parts[2].view("<f4").astype(np.float32),
-            zero_point,
-        )
+    zero_point = constants.parts[3].view(np.int8) if len(constants.parts) > 3 else np.zeros(outputs, np.int8)
+    return ConvolutionTensors(
+        weights.view(np.int8).reshape(shape),
+        bias.view("<i4").astype(np.int32),
+        multiplier.view("<f4").astype(np.float32),
+        zero_point,
     )
 
 

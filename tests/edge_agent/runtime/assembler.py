@@ -17,7 +17,7 @@ BUILD_ID = bytes(range(16))
 def region(
     space: Space, offset: int, shape: tuple[int, int, int], *, layout: int = 0, block: int = 0, **strides: int
 ) -> NDArray[np.void]:
-    """Return a REGION with dense strides unless given."""
+    """Return a REGION with dense strides unless given; `ring_rows` and `ring_first` make it a run of a ring."""
     value = np.zeros((), REGION)
     rows, cols, channels = shape
     fields = {
@@ -25,6 +25,7 @@ def region(
         "rows": rows, "cols": cols, "channels": channels,
         "row_stride": strides.get("row_stride", cols * channels),
         "pixel_stride": strides.get("pixel_stride", channels),
+        "ring_rows": strides.get("ring_rows", 0), "ring_first": strides.get("ring_first", 0),
     }  # fmt: skip
     for name, number in fields.items():
         value[name] = number
@@ -81,7 +82,11 @@ class Assembler:
         mult: NDArray[np.float32],
         **fields: Any,
     ) -> NDArray[np.void]:
-        """Append a convolution with resident constants; pads keep the size at stride 1."""
+        """Append a convolution with resident constants; pads keep the size at stride 1.
+
+        `constants`: what `load_layer` returned, when several stripes share one layer.
+        """
+        constants = fields.pop("constants", None) or self.load_layer(Layer(weights, bias, mult))
         half = weights.shape[2] // 2
         defaults = {
             "pt": half,
@@ -95,11 +100,16 @@ class Assembler:
             Op.CONV,
             src=src,
             dst=dst,
-            weights_offset=self.load(weights.tobytes()),
-            bias_offset=self.load(bias.astype("<i4").tobytes()),
-            quant_offset=self.load(mult.astype("<f4").tobytes(), Space.QUANT),
-            **{**defaults, **fields},
+            **{**defaults, **constants, **fields},
         )
+
+    def load_layer(self, item: Layer) -> dict[str, int]:
+        """Load a layer's constants in the prologue; returns the command's fields."""
+        return {
+            "weights_offset": self.load(item.weights.tobytes()),
+            "bias_offset": self.load(item.bias.astype("<i4").tobytes()),
+            "quant_offset": self.load(item.mult.astype("<f4").tobytes(), Space.QUANT),
+        }
 
     def program(
         self, size: tuple[int, int, int], outputs: list[tuple[str, int, tuple[int, int, int]]], extent: int

@@ -35,6 +35,14 @@ def add(a: Bytes, b: Bytes, p: dict[str, Any]) -> Bytes:
     return np.clip(np.rint(total), 0, 255).astype(np.uint8)
 
 
+def multiply(a: Bytes, b: Bytes, p: dict[str, Any]) -> Bytes:
+    """Return the quantised product."""
+    f = np.float32
+    factor = f(f(p["a_scale"]) * f(p["b_scale"])) / f(p["c_scale"])
+    product = (a.astype(np.int64) - p["a_zp"]) * (b.astype(np.int64) - p["b_zp"])
+    return np.clip(np.rint(f(product.astype(f) * factor) + f(p["c_zp"])), 0, 255).astype(np.uint8)
+
+
 def residual_net(net: Net, frame: Bytes) -> Bytes:
     """Return the output of `assembler.residual_net`."""
     height, width, _ = net.size

@@ -8,10 +8,10 @@ import pytest
 
 from edge_agent.runtime.npu.engines import ort_engine, select
 from edge_agent.runtime.npu.engines.base import Bytes, ConvolutionKernel, Step
-from edge_agent.runtime.npu.engines.numpy_engine import NumpyEngine, TableAddition
+from edge_agent.runtime.npu.engines.numpy_engine import NumpyEngine, PairTable
 from edge_agent.runtime.npu.engines.onnx_bytes import one_node_model
 from edge_agent.runtime.npu.engines.ort_engine import OrtConvolution, OrtEngine
-from edge_agent.runtime.npu.requantize import AddParameters, ConvolutionTensors, addition_table
+from edge_agent.runtime.npu.requantize import ConvolutionTensors, PairParameters, addition_table, multiplication_table
 from edge_agent.runtime.npu.windows import Window
 from tests.edge_agent.runtime import reference
 
@@ -39,8 +39,16 @@ class SaturatingEngine:
     ) -> ConvolutionKernel:
         return Saturating(tensors, window, input_zero_point, output_zero_point)
 
-    def addition(self, parameters: AddParameters) -> TableAddition:
-        return TableAddition(addition_table(parameters))
+    def addition(self, parameters: PairParameters) -> PairTable:
+        return PairTable(addition_table(parameters))
+
+    def multiplication(self, parameters: PairParameters) -> PairTable:
+        return PairTable(multiplication_table(parameters))
+
+
+def page_names(parameters: PairParameters) -> dict[str, float]:
+    """Return the parameters under the names of the arithmetic page."""
+    return {name.replace("zero_point", "zp"): value for name, value in vars(parameters).items()}
 
 
 def random_tensors(random: np.random.Generator, inputs: int, outputs: int, kernel: int) -> ConvolutionTensors:
@@ -112,13 +120,35 @@ def test_weight_zero_points_that_differ_by_channel_are_exact() -> None:
     assert np.array_equal(target, expected)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_subtractions_and_products_agree_for_every_pair(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    scales = [float(np.float32(value)) for value in random.uniform(0.002, 0.1, 3)]
+    if seed < 2:
+        scales = [0.5, 0.25, 1.0]
+    zero_points = list(map(int, random.integers(0, 256, 3)))
+    minus = PairParameters(scales[0], -scales[1], scales[2], *zero_points)
+    times = PairParameters(scales[0], scales[1], 40 * scales[2], *zero_points)
+    left, right = (codes.reshape(-1) for codes in np.indices((256, 256), np.uint8))
+    for name in ("ort", "numpy"):
+        engine = select.engine_named(name)
+        for kernel, expected in (
+            (engine.addition(minus), reference.add(left, right, page_names(minus))),
+            (engine.multiplication(times), reference.multiply(left, right, page_names(times))),
+        ):
+            target = np.zeros(left.size, np.uint8)
+            kernel.bind(left, right, target)()
+            assert np.array_equal(target, expected)
+            assert len(np.unique(target)) > 5
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_additions_agree_for_every_pair_and_every_length(seed: int) -> None:
     random = np.random.default_rng(seed)
     scales = [float(np.float32(value)) for value in random.uniform(0.002, 0.1, 3)]
     if seed < 4:
         scales = [0.5, 0.25, 1.0]  # many results lie exactly between two codes
-    parameters = AddParameters(*scales, *map(int, random.integers(0, 256, 3)))
+    parameters = PairParameters(*scales, *map(int, random.integers(0, 256, 3)))
     table = addition_table(parameters)
     for size in (1, 7, 33, 65536):
         left, right = random.integers(0, 256, (2, size), dtype=np.uint8)
@@ -133,7 +163,7 @@ def test_the_addition_is_the_page_s_formula_ties_included(scales: tuple[float, f
     left, right = np.indices((256, 256), np.uint8)
     names = ("a_scale", "b_scale", "c_scale")
     values = dict(zip(names, scales, strict=True)) | {"a_zp": 3, "b_zp": 200, "c_zp": 7}
-    table = addition_table(AddParameters(*scales, 3, 200, 7))
+    table = addition_table(PairParameters(*scales, 3, 200, 7))
     assert np.array_equal(table, reference.add(left, right, values))
 
 

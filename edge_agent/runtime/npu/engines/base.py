@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_agent.runtime.npu.requantize import AddParameters, ConvolutionTensors
+from edge_agent.runtime.npu.requantize import ConvolutionTensors, PairParameters
 from edge_agent.runtime.npu.windows import Window
 
 Bytes = NDArray[np.uint8]
@@ -27,8 +27,8 @@ class ConvolutionKernel(Protocol):
         """
 
 
-class AdditionKernel(Protocol):
-    """A quantised addition with its parameters."""
+class PairKernel(Protocol):
+    """A quantised addition or multiplication with its parameters; result saturated to 0..255."""
 
     def bind(self, left: Bytes, right: Bytes, target: Bytes) -> Step:
         """Return a step for contiguous arrays of one size; `target` may be `left` or `right`."""
@@ -44,5 +44,8 @@ class Engine(Protocol):
     ) -> ConvolutionKernel:
         """Return the kernel for these constants."""
 
-    def addition(self, parameters: AddParameters) -> AdditionKernel:
-        """Return the kernel for these parameters."""
+    def addition(self, parameters: PairParameters) -> PairKernel:
+        """Return the kernel of a sum."""
+
+    def multiplication(self, parameters: PairParameters) -> PairKernel:
+        """Return the kernel of a product."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_agent.runtime.npu.engines.base import AdditionKernel, Bytes, ConvolutionKernel, Step
+from edge_agent.runtime.npu.engines.base import Bytes, ConvolutionKernel, PairKernel, Step
 from edge_agent.runtime.npu.requantize import (
-    AddParameters,
     ConvolutionTensors,
+    PairParameters,
     addition_table,
     convolve,
+    multiplication_table,
     requantize,
 )
 from edge_agent.runtime.npu.windows import Window
@@ -36,8 +37,8 @@ class NumpyConvolution:
 
 
 @dataclass(frozen=True)
-class TableAddition:
-    """An addition as a table of all 65,536 pairs."""
+class PairTable:
+    """An addition or multiplication as a table of all 65,536 pairs."""
 
     table: NDArray[np.uint8]
 
@@ -66,5 +67,8 @@ class NumpyEngine:
     ) -> ConvolutionKernel:
         return NumpyConvolution(tensors, window, input_zero_point, output_zero_point)
 
-    def addition(self, parameters: AddParameters) -> AdditionKernel:
-        return TableAddition(addition_table(parameters))
+    def addition(self, parameters: PairParameters) -> PairKernel:
+        return PairTable(addition_table(parameters))
+
+    def multiplication(self, parameters: PairParameters) -> PairKernel:
+        return PairTable(multiplication_table(parameters))
