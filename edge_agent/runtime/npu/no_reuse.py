@@ -101,7 +101,7 @@ def _move(command: NDArray[np.void], step: int | None, bases: Mapping[Buffer, in
         region = command[name]
         if region["space"][0] == Space.SRAM:
             region["offset"] = _moved(int(region["offset"][0]), _size(region[0]), step, bases, f"{where} {name}")
-    for name in _CONSTANTS.get(int(command["op"][0]), ()):
+    for name in _CONSTANTS.get(Op(int(command["op"][0])), ()):
         if name == "weights_offset" or command[name][0]:
             command[name] = _moved(int(command[name][0]), 1, step, bases, f"{where} {name}")
 

@@ -91,7 +91,8 @@ def multiplication_table(parameters: PairParameters) -> NDArray[np.uint8]:
     codes = np.arange(256, dtype=np.int64)
     products = np.multiply.outer(codes - parameters.a_zero_point, codes - parameters.b_zero_point)
     total = products.astype(np.float32) * scale + np.float32(parameters.c_zero_point)
-    return np.clip(np.rint(total), 0, 255).astype(np.uint8)
+    table: Bytes = np.clip(np.rint(total), 0, 255).astype(np.uint8)
+    return table
 
 
 def _fma(factor: _Floats, ratio: np.float32, addend: _Floats) -> NDArray[np.float32]:

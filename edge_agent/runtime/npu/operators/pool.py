@@ -69,13 +69,15 @@ class _Axis:
     def inside(self) -> NDArray[np.intp]:
         """Taps of each result that lie in the image."""
         at = self._positions()
-        return np.sum((at >= 0) & (at < self.size), axis=1)
+        count: NDArray[np.intp] = np.sum((at >= 0) & (at < self.size), axis=1)
+        return count
 
     @property
     def padded(self) -> NDArray[np.intp]:
         """Taps of each result that lie in the image or its padding."""
         at = self._positions()
-        return np.sum((at >= -self.before) & (at < self.size + self.after), axis=1)
+        count: NDArray[np.intp] = np.sum((at >= -self.before) & (at < self.size + self.after), axis=1)
+        return count
 
     def taps(self) -> Iterator[tuple[slice, slice]]:
         """Yield, for each tap in order, the results that it serves and the source that it reads."""
