@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.emulator import widths
 from benchmarks.emulator.cpu_time import alternated
 from benchmarks.emulator.exact import golden_outputs
 from benchmarks.emulator.runners import Emulated, emulated, onnxruntime_whole
-from benchmarks.emulator.switching import Switch, profile_switch, width_switch
+from benchmarks.emulator.switching import Switch, profile_switch
 from benchmarks.reference_nets import NETS, NetShape, qdq_model, quantized_net, smooth_frame
 from edgeloop.figures import Figure, at_most, below, exactly
 
@@ -36,13 +37,13 @@ def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
 
         found += net_figures(shape, say)
     tell(len(NETS) / steps, "switching profile and width")
-    return [*found, *switch_figures("profile", profile_switch()), *switch_figures("width", width_switch())]
+    return [*found, *switch_figures("profile", profile_switch()), *width_figures()]
 
 
 def net_figures(shape: NetShape, say: Callable[[str], None] = lambda _: None) -> list[Figure]:
     """One net: pixels, CPU time, simulated time."""
     say(f"{shape.name} compiling")
-    device, rival = emulated(shape), onnxruntime_whole(shape)
+    device, rival = emulated(shape), onnxruntime_whole(quantized_net(shape), shape.height, shape.width)
     frame = smooth_frame(shape.height, shape.width, SEED)
     say(f"{shape.name} golden")
     (golden,) = golden_outputs(qdq_model(quantized_net(shape)), frame).values()
@@ -66,6 +67,18 @@ def switch_figures(kind: str, switch: Switch) -> list[Figure]:
         below(f"switch.{kind}_host_ms", round(switch.host_ms, 3), "ms", SWITCH_MS),
         below(f"switch.{kind}_simulated_ms", round(switch.simulated_ms, 3), "ms", SWITCH_MS),
         exactly(f"switch.{kind}_allocated", switch.allocated, "B", 0),
+    ]
+
+
+def width_figures() -> list[Figure]:
+    """Three widths in one program: pixels, shared constants, the switch."""
+    program = widths.program_with_widths()
+    wrong, separate = widths.differences(program), widths.separate_constants()
+    together = len(program.constants)
+    return [
+        exactly("widths.differs_from_onnxruntime", wrong, "bytes, all widths", 0),
+        _printed("widths.constants_kb", round(together / 1000, 1), f"kB; {separate / 1000:.1f} kB as programs apart"),
+        *switch_figures("width", widths.width_switch(program)),
     ]
 
 

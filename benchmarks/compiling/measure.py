@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from benchmarks.reference_nets import NetShape, qdq_model, quantized_net
 from compiler.driver import compile_program
 from compiler.options import CompileOptions
@@ -92,10 +94,11 @@ class Compiled:
         homes += [(out.ddr_offset, out.height * out.width * out.channels) for out in profile.outputs]
         moved = 0
         for name in ("src", "residual", "dst"):
-            for region in self.frame[name][self.frame[name]["space"] == Space.DDR]:
-                offset = int(region["offset"])
-                if not any(start <= offset < start + size for start, size in homes):
-                    moved += region_bytes(region)
+            regions = self.frame[name][self.frame[name]["space"] == Space.DDR]
+            home = np.zeros(len(regions), bool)
+            for start, size in homes:
+                home |= (regions["offset"] >= start) & (regions["offset"] < start + size)
+            moved += int(region_bytes(regions[~home]).sum())
         return moved
 
     def estimated(self, model: str, spec: NpuSpec | None = None) -> FrameEstimate:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from benchmarks.reference_nets import NetShape, qdq_model, qoperator_model, quantized_net
+from benchmarks.reference_nets import NetShape, QuantizedNet, qdq_model, qoperator_model, quantized_net
 from compiler.driver import compile_program
 from contracts.npu import Program
 from edge_agent.runtime.npu import LoadedProgram, NpuDevice
@@ -39,15 +39,15 @@ def emulated(shape: NetShape) -> Emulated:
     return Emulated(device, device.load(Program.open(data)))
 
 
-def onnxruntime_whole(shape: NetShape) -> Run:
+def onnxruntime_whole(net: QuantizedNet, height: int, width: int) -> Run:
     """ONNX Runtime at its best: all optimisations, one thread, input and output bound to memory of their own."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    model = qoperator_model(quantized_net(shape), shape.height, shape.width)
+    model = qoperator_model(net, height, width)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    source = np.empty((1, shape.height, shape.width, 3), np.uint8)
+    source = np.empty((1, height, width, 3), np.uint8)
     target = np.empty(session.get_outputs()[0].shape, np.uint8)
     image: Image = target[0]
     binding = session.io_binding()

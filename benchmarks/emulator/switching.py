@@ -1,7 +1,7 @@
-"""What a device pays when the next frame has another profile, or comes from another width of the net.
+"""What a device pays when the next frame has another profile.
 
-The switch is measured as the difference between a frame behind a frame of the other kind and one behind its own
-kind; frames are small so that the difference is not lost in them. Constants are those of the largest reference net.
+A switch is measured as the difference between a frame behind a frame of the other kind and one behind its own kind;
+frames are small so that the difference is not lost in them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from benchmarks.emulator.runners import TARGET
-from benchmarks.reference_nets import NetShape, net_named, qdq_model, quantized_net, smooth_frame
+from benchmarks.reference_nets import net_named, qdq_model, quantized_net, smooth_frame
 from compiler.driver import compile_program
 from contracts.npu import Program
-from edge_agent.runtime.npu import LoadedProgram, NpuDevice
+from edge_agent.runtime.npu import NpuDevice
 
 SIZES = ((36, 64), (48, 64))
-WIDTHS = ("c64x16", "c32x8")
 ROUNDS = 15
 
 
@@ -33,31 +33,22 @@ class Switch:
 
 
 def profile_switch() -> Switch:
-    """Between two input sizes of one program."""
+    """Between two input sizes of one program, the one with the largest constants."""
+    data, _ = compile_program(qdq_model(quantized_net(net_named("c64x16"))), TARGET, list(SIZES))
+    run = runner(Program.open(data))
+    return measured([partial(run, size, None) for size in SIZES])
+
+
+def runner(program: Program) -> Callable[[tuple[int, int], str | None], float]:
+    """Runs a frame of a size on a device of its own; the simulated milliseconds."""
     device = NpuDevice(TARGET, jitter=0.0)
-    loaded = _loaded(device, net_named("c64x16"), SIZES)
-    return _measured([_infer(device, loaded, size) for size in SIZES])
+    loaded = device.load(program, bind_all=True)
+    frames = {size: smooth_frame(*size, seed=1) for size in SIZES}
+    return lambda size, profile: device.infer(loaded, frames[size], profile).simulated_ms
 
 
-def width_switch() -> Switch:
-    """Between two widths of the net, both loaded on the device."""
-    device = NpuDevice(TARGET, jitter=0.0)
-    return _measured(
-        [_infer(device, _loaded(device, net_named(name), SIZES[:1]), SIZES[0]) for name in WIDTHS],
-    )
-
-
-def _loaded(device: NpuDevice, shape: NetShape, sizes: Sequence[tuple[int, int]]) -> LoadedProgram:
-    data, _ = compile_program(qdq_model(quantized_net(shape)), TARGET, list(sizes))
-    return device.load(Program.open(data), bind_all=True)
-
-
-def _infer(device: NpuDevice, loaded: LoadedProgram, size: tuple[int, int]) -> Callable[[], float]:
-    frame = smooth_frame(*size, seed=1)
-    return lambda: device.infer(loaded, frame).simulated_ms
-
-
-def _measured(runs: Sequence[Callable[[], float]]) -> Switch:
+def measured(runs: Sequence[Callable[[], float]]) -> Switch:
+    """The cost of the second run behind the first."""
     one, other = runs
     for run in (one, other, one):
         run()
@@ -68,15 +59,11 @@ def _measured(runs: Sequence[Callable[[], float]]) -> Switch:
         first = other()
         switched.append(time.perf_counter() - start)
         simulated.append(first - other())
-        steady.append(_seconds(other))
+        start = time.perf_counter()
+        other()
+        steady.append(time.perf_counter() - start)
     difference = statistics.median(switched) - statistics.median(steady)
     return Switch(max(0.0, difference * 1000), statistics.median(simulated), _allocated(one, other))
-
-
-def _seconds(run: Callable[[], float]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def _allocated(one: Callable[[], float], other: Callable[[], float]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from benchmarks.reference_nets.frames import smooth_frame
 from benchmarks.reference_nets.qdq import qdq_model
 from benchmarks.reference_nets.qoperator import qoperator_model
-from benchmarks.reference_nets.quantized import QuantizedNet, quantized_net
+from benchmarks.reference_nets.quantized import QuantizedNet, narrowed, quantized_net
 from benchmarks.reference_nets.shape import NETS, ConvShape, NetShape, net_named
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ConvShape",
     "NetShape",
     "QuantizedNet",
+    "narrowed",
     "net_named",
     "qdq_model",
     "qoperator_model",

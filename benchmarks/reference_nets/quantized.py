@@ -7,7 +7,7 @@ each output channel, activations u8 with zero points (0 behind a ReLU), biases s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -84,6 +84,29 @@ def quantized_net(shape: NetShape, seed: int = 0) -> QuantizedNet:
         blocks.append(ResidualBlock(first, second, at))
     _, tail = drawn.layer(by_name["tail"], trunk, at, _SPREAD_OF_TAIL, relu=False)
     return QuantizedNet(shape, image, head, tuple(blocks), tail)
+
+
+def narrowed(net: QuantizedNet, channels: int) -> QuantizedNet:
+    """The first `channels` of every map, with the same integers and scales: what a slimmable net trains.
+
+    Sums have fewer terms, so codes spread less; nothing saturates that did not before.
+    """
+    shape = replace(net.shape, name=f"{net.shape.name}@{channels}", channels=channels)
+    return QuantizedNet(
+        shape=shape,
+        image=net.image,
+        head=_cut(net.head, channels, None),
+        blocks=tuple(
+            ResidualBlock(_cut(block.first, channels, channels), _cut(block.second, channels, channels), block.result)
+            for block in net.blocks
+        ),
+        tail=_cut(net.tail, None, channels),
+    )
+
+
+def _cut(layer: Layer, outputs: int | None, inputs: int | None) -> Layer:
+    weights = np.ascontiguousarray(layer.weights[:outputs, :inputs])
+    return replace(layer, weights=weights, weight_scale=layer.weight_scale[:outputs], bias=layer.bias[:outputs])
 
 
 @dataclass(frozen=True)
