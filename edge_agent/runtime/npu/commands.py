@@ -47,6 +47,7 @@ class Command:
     target: Region
     window: Window
     weights_offset: int
+    weights_row: int
     bias_offset: int
     quant_offset: int
     weight_zero_offset: int
@@ -115,6 +116,7 @@ def _decode(
         target=make_region(regions["dst"], f"{where} {op.name} target"),
         window=window,
         weights_offset=value["weights_offset"],
+        weights_row=value["weights_row"],
         bias_offset=value["bias_offset"],
         quant_offset=value["quant_offset"],
         weight_zero_offset=value["weight_zp_offset"],
@@ -139,5 +141,5 @@ _SCALES = ("a_scale", "b_scale", "c_scale")
 _INTEGERS = (
     *_WINDOW, "op", "flags", "kernel", "event", "wait", "weights_offset", "bias_offset", "quant_offset",
     "weight_zp_offset", "input_zp", "out_zp", "clamp_lo", "clamp_hi", "a_zp", "b_zp", "c_zp", "add_lo", "add_hi",
-    "mode",
+    "mode", "weights_row",
 )  # fmt: skip

@@ -16,7 +16,7 @@ from edge_agent.runtime.npu.weights import Constants, constant_ranges, convoluti
 from edge_agent.runtime.npu.windows import Window
 
 _REMEDY = "the program's memory plan is wrong; compile again and report the build"
-_Key = tuple[Constants, Window, int, int, int]
+_Key = tuple[Constants, Window, int, int, tuple[int, int], int]
 
 
 class Convolutions:
@@ -40,7 +40,8 @@ class Convolutions:
 
     def _kernel(self, command: Command, constants: Constants) -> ConvolutionKernel:
         zero_points = (command.input_zero_point, command.output_zero_point)
-        key = (constants, command.window, *zero_points, command.target.logical[2])
+        channels = (command.source.logical[2], command.target.logical[2])
+        key = (constants, command.window, *zero_points, channels, command.weights_row)
         if key not in self._kernels:
             tensors = convolution_tensors(command, constants)
             self._kernels[key] = self._engine.convolution(tensors, command.window, *zero_points)

@@ -1,12 +1,13 @@
 """Constants of a command in the SRAM: where they lie, and what they mean.
 
-Layout (docs/reference/program.md): weights int8 [out, in/groups, kh, kw]; bias int32, multiplier float32 and
-weight zero point int8 one per output channel; weight zero point offset 0 means symmetric weights. A TABLE has
-256 bytes, or 256 for each channel.
+Layout (docs/reference/program.md): weights int8 [out, in/groups, kh, kw], each output channel `weights_row` bytes
+behind the one before (0: dense); bias int32, multiplier float32 and weight zero point int8 one per output channel;
+weight zero point offset 0 means symmetric weights. A TABLE has 256 bytes, or 256 for each channel.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -52,7 +53,7 @@ def constant_ranges(command: Command) -> Ranges:
         return ()
     outputs, taps, depth = _extents(command)
     ranges = [
-        (command.weights_offset, outputs * taps * depth),
+        (command.weights_offset, (outputs - 1) * _row(command) + taps * depth),
         (command.bias_offset, 4 * outputs),
         (command.quant_offset, 4 * outputs),
     ]
@@ -66,6 +67,8 @@ def check_constants(sram: Bytes, command: Command) -> None:
     groups = command.window.groups
     if command.op is Op.CONV and (command.source.logical[2] % groups or command.target.logical[2] % groups):
         raise PlanViolation(f"channels that {groups} groups do not divide", command.where, "compile again")
+    if 0 < command.weights_row < math.prod(_extents(command)[1:]):
+        raise PlanViolation(f"weights of {command.weights_row} bytes a row overlap", command.where, "compile again")
     for offset, size in constant_ranges(command):
         if offset + size > sram.size:
             end = f"constants end at byte {offset + size} of an SRAM of {sram.size}"
@@ -83,13 +86,19 @@ def convolution_tensors(command: Command, constants: Constants) -> ConvolutionTe
     outputs, _, depth = _extents(command)
     weights, bias, multiplier = constants.parts[:3]
     shape = (outputs, depth, window.kernel_height, window.kernel_width)
+    rows = np.lib.stride_tricks.as_strided(weights, (outputs, math.prod(shape[1:])), (_row(command), 1))
     zero_point = constants.parts[3].view(np.int8) if len(constants.parts) > 3 else np.zeros(outputs, np.int8)
     return ConvolutionTensors(
-        weights.view(np.int8).reshape(shape),
+        rows.copy().view(np.int8).reshape(shape),
         bias.view("<i4").astype(np.int32),
         multiplier.view("<f4").astype(np.float32),
         zero_point,
     )
+
+
+def _row(command: Command) -> int:
+    _, taps, depth = _extents(command)
+    return command.weights_row or taps * depth
 
 
 def _extents(command: Command) -> tuple[int, int, int]:

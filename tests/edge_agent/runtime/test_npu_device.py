@@ -18,7 +18,7 @@ from edge_agent.runtime.npu import (
 )
 from edge_agent.runtime.npu.engines.select import engine_named
 from tests.edge_agent.runtime import reference
-from tests.edge_agent.runtime.assembler import Assembler, layer, region, residual_net
+from tests.edge_agent.runtime.assembler import Assembler, Layer, layer, region, residual_net
 
 
 def frames(size: tuple[int, int, int], count: int = 3) -> list[np.ndarray]:
@@ -87,6 +87,28 @@ def test_strided_regions_streamed_weights_and_strides_are_exact() -> None:
     for frame in frames(size):
         expected = reference.conv(reference.conv(frame, one, 9, 30, stride=2), two, 30, 100)
         assert np.array_equal(device.infer(loaded, frame).outputs["y"], expected)
+
+
+def test_a_narrow_net_reads_the_first_channels_of_the_wide_ones_weights() -> None:
+    random, size = np.random.default_rng(4), (6, 8, 3)
+    wide = layer(random, 5, 7)
+    narrow = Layer(wide.weights[:4, :3].copy(), wide.bias[:4], wide.mult[:4])
+    build = Assembler(names=["a", "prologue"])
+    fields = {**build.load_layer(wide), "weights_row": 5 * 9, "input_zp": 9, "out_zp": 30, "flags": 1}
+    source, result = region(Space.DDR, 0, size), region(Space.DDR, 256, (6, 8, 4))
+    build.conv(source, result, wide.weights, wide.bias, wide.mult, constants=fields)
+    device = NpuDevice("npu-4t")
+    loaded = device.load(Program.open(build.program(size, [("y", 256, (6, 8, 4))], 512)))
+    for frame in frames(size):
+        assert np.array_equal(device.infer(loaded, frame).outputs["y"], reference.conv(frame, narrow, 9, 30))
+
+
+def test_rows_of_weights_that_overlap_are_refused() -> None:
+    def change(stream: np.ndarray) -> None:
+        stream["weights_row"][_conv_at(stream, 1)] = 71
+
+    with pytest.raises(PlanViolation, match="weights of 71 bytes a row"):
+        NpuDevice("npu-4t").load(Program.open(_with_stream(residual_net().program, change)), bind_all=True)
 
 
 def test_weights_that_an_activation_overwrites_are_read_from_the_arena() -> None:
