@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 the check said no (verify, compare-perf); 2 bad input or u
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -21,9 +22,12 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from compiler.driver import compile_bundle
 from compiler.errors import CompileError
-from compiler.inspection import inspect_file
-from compiler.perf import PerfLimits, compare
-from compiler.rendering import render_inspection, render_report
+from compiler.html import render_page
+from compiler.inspection import facts
+from compiler.measures.views import view_file
+from compiler.options import CompileOptions
+from compiler.perf import PerfLimits, Tables, judge, read, read_trace, with_trace
+from compiler.rendering import render_comparison, render_inspection, render_report
 from compiler.verifier import Finding, verify_program
 from contracts.bundle import Bundle, BundleError
 from contracts.npu import Program, ProgramError, UnknownTarget, load_spec
@@ -37,25 +41,42 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="The compiler
 
 @app.command("compile")
 def compile_command(
-    model: Annotated[Path, typer.Argument(help="INT8 QDQ ONNX model (super resolution).")],
+    model: Annotated[Path, typer.Argument(help="INT8 ONNX model, QDQ or QOperator (super resolution).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Bundle to write (*.elb).")],
-    quality: Annotated[Path | None, typer.Option(help="Quality net, INT8 QDQ ONNX.")] = None,
+    quality: Annotated[Path | None, typer.Option(help="Quality net, INT8 ONNX.")] = None,
     observer: Annotated[Path | None, typer.Option(help="Observer parameters (npz).")] = None,
     target: Annotated[list[str] | None, typer.Option(help="NPU target; may repeat. Default npu-4t.")] = None,
     profile: Annotated[list[str] | None, typer.Option(help="Input size HEIGHTxWIDTH; may repeat.")] = None,
+    width: Annotated[
+        list[str] | None, typer.Option(help="Narrower variant of the model, NAME=FILE; may repeat. Shares its program.")
+    ] = None,
+    driver: Annotated[
+        str | None, typer.Option(help="Oldest driver that must run it, e.g. 1.2.0. Default: the target's oldest.")
+    ] = None,
+    streams: Annotated[int, typer.Option(help="Frames of so many video streams in one run, 1 to 64.")] = 1,
     meta: Annotated[Path | None, typer.Option(help="JSON object with further fields for meta.json.")] = None,
     release_version: Annotated[str, typer.Option(help="Version of the release.")] = "0.0.0",
     security_epoch: Annotated[int, typer.Option(min=0, help="Security epoch of the release.")] = 0,
+    fuse: Annotated[bool, typer.Option("--fuse/--no-fuse", hidden=True, help="Merge operators.")] = True,
+    plan: Annotated[bool, typer.Option("--plan/--no-plan", hidden=True, help="Share SRAM.")] = True,
+    depth_first: Annotated[bool, typer.Option("--depth-first/--no-depth-first", hidden=True, help="Stripes.")] = True,
+    double_buffer: Annotated[
+        bool, typer.Option("--double-buffer/--no-double-buffer", hidden=True, help="Transfers one stripe ahead.")
+    ] = True,
+    stripe_rows: Annotated[int | None, typer.Option(hidden=True, help="Rows of a stripe.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile a model into a bundle.
+    """Compile a model into a bundle. Says first whether it fits, how long a frame takes, what limits it, and what
+    did not map and why.
 
-    Example: edgeloop compile vsr.onnx --quality quality.onnx --target npu-4t --target npu-2t
-    --profile 360x640 --out release.elb
+    Example: edgeloop compile vsr.onnx --profile 360x640 --out vsr.elb
+
+    Example: edgeloop compile vsr.onnx --quality quality.onnx --target npu-4t --target npu-2t --profile 360x640
+    --profile 540x960 --out release.elb --json
     """
     with _reported():
-        if not out.parent.is_dir():
-            raise CompileError(str(out.parent), "this folder does not exist", "create it or give another --out")
+        options = CompileOptions(fuse, plan, depth_first, double_buffer, stripe_rows, streams, driver)
+        _check_folder(out)
         with _progress(quiet=as_json) as step:
             report = compile_bundle(
                 model.read_bytes(),
@@ -68,6 +89,8 @@ def compile_command(
                 release_version,
                 security_epoch,
                 step,
+                options,
+                _widths(width or []),
             )
         if as_json:
             _print_json(report.to_json())
@@ -77,18 +100,28 @@ def compile_command(
 
 @app.command("inspect")
 def inspect_command(
-    file: Annotated[Path, typer.Argument(help="Bundle (*.elb) or program (*.npu).")], as_json: Json = False
+    file: Annotated[Path, typer.Argument(help="Bundle (*.elb) or program (*.npu).")],
+    html: Annotated[Path | None, typer.Option(help="Write one HTML page: memory map, timeline, times.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Show what a bundle holds: kernels, times under both array models, memory, reasons.
 
-    Example: edgeloop inspect release.elb --json
+    Example: edgeloop inspect release.elb
+
+    Example: edgeloop inspect release.elb --html release.html
     """
     with _reported():
-        facts = inspect_file(file)
+        if html is not None:
+            _check_folder(html)
+        view = view_file(file)
+        if html is not None:
+            _write_whole(html, render_page(view))
         if as_json:
-            _print_json(facts)
+            _print_json(facts(view))
+        elif html is not None:
+            _console().print(f"{html} written", soft_wrap=True, highlight=False, markup=False)
         else:
-            render_inspection(_console(), facts)
+            render_inspection(_console(), view)
 
 
 @app.command("verify")
@@ -113,28 +146,39 @@ def verify_command(
 
 @app.command("compare-perf")
 def compare_perf_command(
-    current: Annotated[Path, typer.Argument(help="Bundle or profile_baseline.csv of the new build.")],
-    baseline: Annotated[Path, typer.Argument(help="Bundle or profile_baseline.csv to compare against.")],
-    latency_percent: Annotated[float, typer.Option(min=0, help="Latency growth allowed.")] = 5.0,
-    ddr_percent: Annotated[float, typer.Option(min=0, help="DDR traffic growth allowed.")] = 10.0,
+    current: Annotated[Path, typer.Argument(help="New build: bundle, profile_baseline.csv, trace or bench JSON.")],
+    baseline: Annotated[Path, typer.Argument(help="What to compare against: a file of the same kind.")],
+    measured: Annotated[Path | None, typer.Option(help="Device's trace of the new build (CSV or JSON).")] = None,
+    baseline_measured: Annotated[Path | None, typer.Option(help="Device's trace of the baseline.")] = None,
+    measures: Annotated[str | None, typer.Option(help="What the traces measured: TARGET/PROGRAM/PROFILE.")] = None,
+    latency_percent: Annotated[float, typer.Option(min=0, help="Growth allowed of a frame's P99.")] = 5.0,
+    ddr_percent: Annotated[float, typer.Option(min=0, help="Growth allowed of DDR bytes a frame.")] = 10.0,
+    sram_bytes: Annotated[int | None, typer.Option(min=0, help="SRAM budget. Default: the target's.")] = None,
+    per_kernel: Annotated[bool, typer.Option("--per-kernel", help="Every kernel keeps the limits too.")] = False,
+    allow_new: Annotated[bool, typer.Option("--allow-new", help="What has no baseline passes.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare two builds' estimated profiles. Exit 1 on a regression, naming the kernel that grew the most.
+    """Compare two builds. Exit 1 on a regression, naming the kernel that did it.
+
+    Latency is the 99th percentile of the measured frames where traces are given. An estimate has no spread, so
+    estimates are compared themselves: noise that multiplies the time of a frame moves both percentiles alike.
 
     Example: edgeloop compare-perf new.elb production.elb
+
+    Example: edgeloop compare-perf new.elb production.elb --measured new.csv --baseline-measured production.csv
+    --measures npu-4t/model/360x640
     """
     with _reported():
-        limits = PerfLimits(latency_percent, ddr_percent)
-        regressions = compare(_profile_table(current), _profile_table(baseline), limits)
+        limits = PerfLimits(latency_percent, ddr_percent, sram_bytes, per_kernel, allow_new)
+        if (measured is None) != (baseline_measured is None):
+            remedy = "give --measured and --baseline-measured together"
+            raise CompileError("compare-perf", "a measured time cannot be judged by an estimate", remedy)
+        comparison = judge(_tables(current, measured, measures), _tables(baseline, baseline_measured, measures), limits)
         if as_json:
-            _print_json({"ok": not regressions, "regressions": [asdict(entry) for entry in regressions]})
+            _print_json({"ok": comparison.ok, **asdict(comparison)})
         else:
-            console = _console()
-            for entry in regressions:
-                console.print(f"[red]regression[/red] {entry}", soft_wrap=True)
-            if not regressions:
-                console.print("[green]no regression[/green]")
-    if regressions:
+            render_comparison(_console(), comparison)
+    if not comparison.ok:
         raise typer.Exit(1)
 
 
@@ -149,14 +193,38 @@ def _programs(file: Path) -> Iterator[tuple[str, Program]]:
             yield name, bundle.program(target, program)
 
 
-def _profile_table(file: Path) -> bytes:
-    if file.suffix == ".csv":
-        return file.read_bytes()
+def _tables(file: Path, measured: Path | None, measures: str | None) -> Tables:
+    data = _baseline(file) if file.suffix == ".elb" else file.read_bytes()
+    tables = read(str(file), data)
+    if measured is None:
+        return tables
+    return with_trace(tables, read_trace(str(measured), measured.read_bytes()), measures)
+
+
+def _baseline(file: Path) -> bytes:
     bundle = Bundle.open(file)
     tables = [bytes(bundle.piece(name)) for name in bundle.names if name.endswith("/profile_baseline.csv")]
     if not tables:
         raise CompileError(str(file), "the bundle has no profile_baseline.csv", "compile it again")
     return tables[0] + b"".join(table.split(b"\n", 1)[1] for table in tables[1:])
+
+
+def _check_folder(file: Path) -> None:
+    if not file.parent.is_dir():
+        raise CompileError(str(file.parent), "this folder does not exist", "create it or name another file")
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """All of the text or, after a failure, the file as it was."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _print_findings(findings: dict[str, list[Finding]]) -> None:
@@ -173,6 +241,17 @@ def _size(text: str) -> tuple[int, int]:
     if not match:
         raise CompileError("--profile", f"{text!r} is not HEIGHTxWIDTH", "write for example 360x640")
     return int(match[1]), int(match[2])
+
+
+def _widths(texts: list[str]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for text in texts:
+        name, separator, file = text.partition("=")
+        if not separator or name in found:
+            reason = "it is given twice" if name in found else "it is not NAME=FILE"
+            raise CompileError("--width", f"{text!r}: {reason}", "write for example 0.5=vsr-half.onnx")
+        found[name] = Path(file).read_bytes()
+    return found
 
 
 def _object(path: Path) -> dict[str, object]:

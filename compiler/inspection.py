@@ -1,103 +1,100 @@
-"""What ``edgeloop inspect`` shows, as plain values read back from a bundle or a program file.
+"""What ``edgeloop inspect --json`` prints: plain values read back from a bundle or a program file.
 
 Reads only what the file itself says, so it works on bundles that another compiler version made.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
-from compiler.timing import FrameEstimate, estimate
-from contracts.bundle import Bundle
-from contracts.npu import Op, Program, load_spec
+from compiler.measures.answers import view_answers
+from compiler.measures.kernels import KernelUsage
+from compiler.measures.views import FileView, ProfileView, ProgramView, view_file
 
 
 def inspect_file(path: Path) -> dict[str, object]:
     """Facts of a bundle (``*.elb``) or a program (``*.npu``); raises BundleError, ProgramError or OSError."""
-    if path.suffix == ".npu":
-        program = Program.open(path.read_bytes())
-        return {"file": path.name, "programs": [_program("program", program, {}, {})]}
-    bundle = Bundle.open(path)
-    programs = [
-        _program(name, bundle.program(target, name), _piece(bundle, target, "memory_map", name), kernels)
-        for target in bundle.targets
-        for name in ("model", "quality")
-        if f"{target}/{name}.npu" in bundle.names
-        for kernels in (_piece(bundle, target, "kernel_metadata", name),)
-    ]
+    return facts(view_file(path))
+
+
+def facts(view: FileView) -> dict[str, object]:
+    """The JSON form of a view."""
+    programs = [_program(program) for program in view.programs]
+    if not view.release:
+        return {"file": view.file, "size": view.size, "programs": programs}
     return {
-        "file": path.name,
-        "size": bundle.size,
-        "digest": bundle.digest,
-        "build_id": bundle.manifest.build_id,
-        "release_version": bundle.manifest.release_version,
-        "security_epoch": bundle.manifest.security_epoch,
-        "pieces": {name: record.length for name, record in bundle.manifest.pieces.items()},
+        "file": view.file,
+        "size": view.size,
+        **view.release,
+        "pieces": dict(view.pieces),
         "programs": programs,
     }
 
 
-def _piece(bundle: Bundle, target: str, piece: str, program: str) -> dict[str, object]:
-    name = f"{target}/{piece}.json"
-    if name not in bundle.names:
-        return {}
-    return dict(bundle.json(name).get("programs", {}).get(program, {}))
-
-
-def _program(name: str, program: Program, memory: dict[str, object], kernels: dict[str, object]) -> dict[str, object]:
+def _program(view: ProgramView) -> dict[str, object]:
     return {
-        "program": name,
-        "target": program.target,
-        "build_id": program.build_id.hex(),
-        "constants_bytes": len(program.constants),
-        "quant_bytes": len(program.quant),
-        "operators_before": kernels.get("operators_before"),
-        "unfused": kernels.get("unfused", []),
-        "profiles": [_profile(program, index, memory) for index in range(len(program.profiles))],
+        "program": view.name,
+        "target": view.target,
+        "build_id": view.program.build_id.hex(),
+        "constants_bytes": len(view.program.constants),
+        "quant_bytes": len(view.program.quant),
+        "operators_before": view.kernels.get("operators_before"),
+        "placement": [dict(entry) for entry in view.placement],
+        "unfused": [dict(edge) for edge in view.unfused],
+        "changes": list(view.changes),
+        "profiles": [_profile(view, profile) for profile in view.profiles],
     }
 
 
-def _profile(program: Program, index: int, memory: dict[str, object]) -> dict[str, object]:
-    profile = program.profiles[index]
-    spec = load_spec(program.target)
-    commands = program.commands(index)
-    frame = commands[profile.n_prologue :]
-    estimates = [estimate(frame, program.names, spec, model) for model in spec.array_models]
-    known = memory.get(profile.name)
-    plan: dict[str, object] = known if isinstance(known, dict) else {}
+def _profile(program: ProgramView, view: ProfileView) -> dict[str, object]:
+    profile, plan = view.profile, view.plan
+    frames = {frame.model.name: frame for frame in view.frames}
+    usage = view.frame().usage
     return {
         "profile": profile.name,
+        "answers": dict(view_answers(program, view)),
         "input": list(profile.input),
         "outputs": {output.name: [output.height, output.width, output.channels] for output in profile.outputs},
-        "commands": int((commands["op"] != Op.END).sum()),
+        "commands": view.command_count,
         "prologue": profile.n_prologue,
-        "launches": estimates[0].launches,
-        "macs": estimates[0].macs,
+        "launches": int(usage.sum("launches")),
+        "dispatches": int(usage.sum("dispatches")),
+        "macs": int(usage.sum("macs")),
         "ddr_bytes": profile.ddr_bytes,
+        "ddr_intermediate_bytes": view.spilled,
         "sram_peak": profile.sram_peak,
-        "sram_bytes": spec.sram_bytes,
+        "sram_bytes": view.spec.sram_bytes,
         "sram_lower_bound": plan.get("lower_bound"),
         "naive_sram": plan.get("naive_peak"),
+        "planner": plan.get("planner"),
+        "segments": plan.get("segments", []),
+        "notes": plan.get("notes", []),
         "reasons": plan.get("reasons", []),
-        "latency_ms": {frame_time.array_model: round(frame_time.milliseconds, 6) for frame_time in estimates},
-        "kernels": _kernels(estimates),
+        "latency_ms": {name: round(frame.estimate.milliseconds, 6) for name, frame in frames.items()},
+        "bare_ms": {name: round(frame.estimate.bare_milliseconds, 6) for name, frame in frames.items()},
+        "hidden_dma_share": {name: round(frame.estimate.dma_hidden_share, 6) for name, frame in frames.items()},
+        "ddr_efficiency": {name: round(frame.estimate.ddr_efficiency(view.spec), 6) for name, frame in frames.items()},
+        "kernels": [
+            _kernel({name: frame.usage.kernels[index] for name, frame in frames.items()})
+            for index in range(len(usage.kernels))
+        ],
+        "ranges": [{**asdict(entry), "space": entry.space.name} for entry in view.ranges],
     }
 
 
-def _kernels(estimates: list[FrameEstimate]) -> list[dict[str, object]]:
-    rows = []
-    for parts in zip(*(frame.kernels for frame in estimates), strict=True):
-        microseconds = {
-            frame.array_model: round(kernel.total_ns / 1000, 3) for frame, kernel in zip(estimates, parts, strict=True)
-        }
-        first = parts[0]
-        rows.append(
-            {
-                "kernel": first.name,
-                "microseconds": microseconds,
-                "macs": first.macs,
-                "ddr_bytes": first.ddr_bytes,
-                "bound_by": first.bound_by,
-            }
-        )
-    return rows
+def _kernel(found: dict[str, KernelUsage]) -> dict[str, object]:
+    first = next(iter(found.values()))
+    return {
+        "kernel": first.name,
+        "microseconds": {name: round(kernel.total_ns / 1000, 3) for name, kernel in found.items()},
+        "wait_us": {name: round(kernel.wait_ns / 1000, 3) for name, kernel in found.items()},
+        "bound_by": {name: kernel.bound_by for name, kernel in found.items()},
+        "macs": first.macs,
+        "ddr_bytes": first.ddr_bytes,
+        "launches": first.launches,
+        "dispatches": first.dispatches,
+        "commands": first.commands,
+        "operations": list(first.operations),
+        "sram_top": first.sram_top,
+    }

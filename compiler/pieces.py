@@ -5,32 +5,28 @@ Invariant: deterministic text; every JSON piece carries the build id.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 
 from compiler import COMPILER_VERSION
 from compiler.errors import CompileError
+from compiler.measures.baseline import BASELINE_COLUMNS, profile_baseline
+from compiler.measures.compiled import placement, usages
+from compiler.measures.kernels import KernelUsage
 from compiler.program_builder import CompiledProfile, CompiledProgram
 from compiler.report import ProgramReport
+from compiler.schedule import Kernel
 from contracts.npu import Program, load_spec
 
-BASELINE_COLUMNS = (
-    "target",
-    "program",
-    "profile",
-    "array_model",
-    "kernel",
-    "microseconds",
-    "ddr_bytes",
-    "macs",
-    "compute_us",
-    "transfer_us",
-    "overhead_us",
-    "bound_by",
-    "sram_peak",
-)
+__all__ = [
+    "BASELINE_COLUMNS",
+    "kernel_metadata",
+    "memory_map",
+    "meta_json",
+    "preprocess",
+    "profile_baseline",
+]
+
 _RESERVED = ("build_id", "release_version", "security_epoch", "targets", "profiles", "compiler")
 
 
@@ -56,17 +52,6 @@ def kernel_metadata(
             "changes": list(report.changes),
         }
     return _json({"build_id": build_id, "target": target, "programs": body})
-
-
-def profile_baseline(target: str, programs: Mapping[str, CompiledProgram]) -> bytes:
-    """``profile_baseline.csv``: a row for each program, profile, array model and kernel, and ``total`` rows."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(BASELINE_COLUMNS)
-    for name, program in programs.items():
-        for profile in program.profiles:
-            writer.writerows(_rows(target, name, profile))
-    return text.getvalue().encode()
 
 
 def preprocess(build_id: str, programs: Mapping[str, CompiledProgram]) -> bytes:
@@ -136,50 +121,34 @@ def _profile_map(profile: CompiledProfile) -> dict[str, object]:
         "weights_resident": plan.weights_resident,
         "ddr_extent": plan.ddr_extent,
         "reasons": list(plan.reasons),
+        "segments": [{"first": first, "last": last, "rows": rows} for first, last, rows in profile.segments],
+        "notes": list(profile.notes),
         "buffers": buffers,
     }
 
 
 def _kernels(program: CompiledProgram) -> list[dict[str, object]]:
-    kernels = []
-    for index, kernel in enumerate(program.profiles[0].schedule.kernels):
-        macs = {
-            profile.name: next(k.macs for k in profile.ideal.kernels if k.name == kernel.name)
-            for profile in program.profiles
-        }
-        kernels.append(
-            {
-                "index": index,
-                "name": kernel.name,
-                "commands": len(kernel.steps),
-                "nodes": list(kernel.origin),
-                "macs": macs,
-            }
-        )
-    return kernels
+    """Every kernel of any profile, in the order of NAMES; counts are by profile, as widths may lack kernels."""
+    usage = {p.name: {k.name: k for k in usages(p, program.names)[0].kernels} for p in program.profiles}
+    kernels = {k.name: k for profile in reversed(program.profiles) for k in profile.schedule.kernels}
+    return [
+        _kernel(index, kernels[name], {profile: found[name] for profile, found in usage.items() if name in found})
+        for index, name in enumerate(program.names)
+        if name in kernels
+    ]
 
 
-def _rows(target: str, program: str, profile: CompiledProfile) -> list[list[object]]:
-    rows: list[list[object]] = []
-    for frame in profile.estimates:
-        head = [target, program, profile.name, frame.array_model]
-        for kernel in frame.kernels:
-            times = [kernel.compute_ns, kernel.transfer_ns, kernel.overhead_ns]
-            parts = [f"{value / 1000:.3f}" for value in times]
-            cells = [
-                f"{kernel.total_ns / 1000:.3f}",
-                kernel.ddr_bytes,
-                kernel.macs,
-                *parts,
-                kernel.bound_by,
-                "",
-            ]
-            rows.append([*head, kernel.name, *cells])
-        sums = [sum(getattr(k, part) for k in frame.kernels) for part in ("compute_ns", "transfer_ns", "overhead_ns")]
-        parts = [f"{value / 1000:.3f}" for value in sums]
-        total = [f"{frame.total_ns / 1000:.3f}", frame.ddr_bytes, frame.macs, *parts, "", profile.plan.peak]
-        rows.append([*head, "total", *total])
-    return rows
+def _kernel(index: int, kernel: Kernel, usage: Mapping[str, KernelUsage]) -> dict[str, object]:
+    unit, reason = placement(kernel)
+    counted = ("macs", "commands", "stripes", "launches", "dispatches", "ddr_bytes")
+    return {
+        "index": index,
+        "name": kernel.name,
+        "unit": unit,
+        "reason": reason,
+        "nodes": list(kernel.origin),
+        **{field: {profile: getattr(found, field) for profile, found in usage.items()} for field in counted},
+    }
 
 
 def _json(value: object) -> bytes:

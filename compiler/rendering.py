@@ -1,20 +1,27 @@
-"""Tables for the terminal, from the same values that ``--json`` prints."""
+"""Tables for the terminal, from the same values that ``--json`` prints. The five answers always come first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from compiler.measures.answers import view_answers
+from compiler.measures.texts import milliseconds, share, size
+from compiler.measures.views import FileView, ProfileView, ProgramView
+from compiler.perf import Comparison, Row
 from compiler.report import CompileReport
+
+_MOST_ROWS = 8
 
 
 def render_report(console: Console, report: CompileReport) -> None:
     """The result of a compilation."""
-    console.print(f"[bold]{report.path}[/bold]  {report.size:,} bytes  release {report.release_version}")
-    console.print(f"build {report.build_id}  sha384 {report.digest[:16]}…")
+    for program in report.programs:
+        for profile in program.profiles:
+            _answers(console, f"{program.target}/{program.program} {profile.name}", profile.answers)
     table = _table("program", "profile", "operators", "kernels", "ideal ms", "u85-like ms", "SRAM", "naive", "DDR")
     for program in report.programs:
         for profile in program.profiles:
@@ -25,54 +32,108 @@ def render_report(console: Console, report: CompileReport) -> None:
                 str(program.kernels),
                 f"{profile.latency_ms['ideal']:.3f}",
                 f"{profile.latency_ms['u85-like']:.3f}",
-                _bytes(profile.sram_peak),
-                _bytes(profile.naive_sram),
-                _bytes(profile.ddr_bytes),
+                size(profile.sram_peak),
+                size(profile.naive_sram),
+                size(profile.ddr_bytes),
             )
     console.print(table)
     for program in report.programs:
         head = f"{program.target}/{program.program}"
-        _reasons(console, head, (f"{e.producer} → {e.consumer} stays unfused: {e.reason}" for e in program.unfused))
+        _lines(console, head, (f"{e.producer} → {e.consumer} stays unfused: {e.reason}" for e in program.unfused))
         for profile in program.profiles:
-            _reasons(console, f"{head} {profile.name}", profile.reasons)
+            _lines(console, f"{head} {profile.name}", (*profile.reasons, *profile.notes))
+    console.print(f"\n[bold]{escape(report.path)}[/bold]  {report.size:,} bytes  release {report.release_version}")
+    console.print(f"build {report.build_id}  sha384 {report.digest[:16]}…")
 
 
-def render_inspection(console: Console, facts: dict[str, Any]) -> None:  # Any: the JSON form
+def render_inspection(console: Console, view: FileView) -> None:
     """What a file holds."""
-    console.print(f"[bold]{facts['file']}[/bold]")
-    if "digest" in facts:
-        console.print(f"release {facts['release_version']}  epoch {facts['security_epoch']}  {facts['size']:,} bytes")
-        console.print(f"build {facts['build_id']}  sha384 {facts['digest'][:16]}…")
+    console.print(f"[bold]{escape(view.file)}[/bold]  {view.size:,} bytes")
+    if view.release:
+        release = view.release
+        console.print(f"release {release['release_version']}  epoch {release['security_epoch']}")
+        console.print(f"build {release['build_id']}  sha384 {release['digest'][:16]}…")
+    for program in view.programs:
+        for profile in program.profiles:
+            _render_profile(console, program, profile)
+        edges = (f"{e['producer']} → {e['consumer']} stays unfused: {e['reason']}" for e in program.unfused)
+        _lines(console, f"{program.target}/{program.name}", edges)
+    if view.pieces:
         pieces = _table("piece", "bytes")
-        for name, length in facts["pieces"].items():
+        for name, length in view.pieces.items():
             pieces.add_row(name, f"{length:,}")
         console.print(pieces)
-    for program in facts["programs"]:
-        for profile in program["profiles"]:
-            _render_profile(console, program, profile)
-        edges = (f"{e['producer']} → {e['consumer']} stays unfused: {e['reason']}" for e in program["unfused"])
-        _reasons(console, f"{program['target']}/{program['program']}", edges)
 
 
-def _render_profile(console: Console, program: dict[str, Any], profile: dict[str, Any]) -> None:  # Any: JSON
-    latency = "  ".join(f"{model} {value:.3f} ms" for model, value in profile["latency_ms"].items())
-    console.print(f"\n[bold]{program['target']}/{program['program']} {profile['profile']}[/bold]  {latency}")
-    console.print(
-        f"{profile['launches']} launches, {profile['macs'] / 1e9:.3f} GMAC, DDR {_bytes(profile['ddr_bytes'])}, "
-        f"SRAM {_bytes(profile['sram_peak'])} of {_bytes(profile['sram_bytes'])}"
-    )
-    models = list(profile["latency_ms"])
-    table = _table("kernel", *(f"{model} µs" for model in models), "MMAC", "DDR", "bound by")
-    for row in profile["kernels"]:
-        times = [f"{row['microseconds'][model]:.1f}" for model in models]
-        table.add_row(row["kernel"], *times, f"{row['macs'] / 1e6:.1f}", _bytes(row["ddr_bytes"]), row["bound_by"])
+def _render_profile(console: Console, program: ProgramView, view: ProfileView) -> None:
+    console.print()
+    _answers(console, f"{program.target}/{program.name} {view.profile.name}", view_answers(program, view))
+    frames = [frame.usage for frame in view.frames]
+    heads = (f"{frame.array_model} µs" for frame in frames)
+    table = _table("kernel", *heads, "waits", "stripes", "MMAC", "DDR", "hidden", "limited by")
+    for index, kernel in enumerate(frames[-1].kernels):
+        table.add_row(
+            kernel.name,
+            *(f"{frame.kernels[index].total_ns / 1000:,.1f}" for frame in frames),
+            milliseconds(kernel.wait_ns),
+            str(kernel.stripes),
+            f"{kernel.macs / 1e6:,.1f}",
+            size(kernel.ddr_bytes),
+            "" if kernel.hidden_share is None else share(kernel.hidden_share),
+            kernel.bound_by,
+        )
     console.print(table)
-    _reasons(console, profile["profile"], profile["reasons"])
+    _lines(console, view.profile.name, (*view.plan.get("reasons", ()), *view.plan.get("notes", ())))
 
 
-def _reasons(console: Console, head: str, lines: Iterable[str]) -> None:
+def render_comparison(console: Console, comparison: Comparison) -> None:
+    """What changed, the largest changes of kernels, and what that means."""
+    rows = list(_once(comparison.rows))
+    table = _table("program", "measure", "baseline", "current", "change")
+    for row in (row for row in rows if not row.kernel):
+        table.add_row(
+            str(row.key), row.measure, _amount(row.baseline), _amount(row.current), _change(row.growth_percent)
+        )
+    console.print(table)
+    changed = sorted(
+        (row for row in rows if row.kernel and row.measure != "sram_bytes" and row.baseline != row.current),
+        key=lambda row: -abs((row.current or 0) - (row.baseline or 0)),
+    )
+    if changed:
+        kernels = _table("kernel", "program", "measure", "baseline", "current", "change")
+        for row in changed[:_MOST_ROWS]:
+            cells = _amount(row.baseline), _amount(row.current), _change(row.growth_percent)
+            kernels.add_row(row.kernel, str(row.key), row.measure, *cells)
+        console.print(kernels)
+        if len(changed) > _MOST_ROWS:
+            console.print(f"and {len(changed) - _MOST_ROWS} smaller changes of kernels")
+    for note in comparison.notes:
+        console.print(escape(note), soft_wrap=True)
+    for entry in comparison.regressions:
+        console.print(f"[red]regression[/red] {escape(str(entry))}", soft_wrap=True)
+    if comparison.ok:
+        console.print("[green]no regression[/green]")
+
+
+def _once(rows: Iterable[Row]) -> Iterator[Row]:
+    """Traffic and memory are the same under every array model: shown once."""
+    seen: set[tuple[object, ...]] = set()
+    for row in rows:
+        fact = (row.key[:3], row.kernel, row.measure, row.baseline, row.current)
+        if fact not in seen:
+            seen.add(fact)
+            yield row
+
+
+def _answers(console: Console, where: str, lines: Sequence[tuple[str, str]]) -> None:
+    console.print(f"[bold]{escape(where)}[/bold]")
+    for question, answer in lines:
+        console.print(f"  [bold]{question:>11}[/bold]  {escape(answer)}", soft_wrap=True)
+
+
+def _lines(console: Console, head: str, lines: Iterable[str]) -> None:
     for line in lines:
-        console.print(f"  [yellow]{head}[/yellow]: {line}")
+        console.print(f"  [yellow]{escape(head)}[/yellow]: {escape(line)}", soft_wrap=True)
 
 
 def _table(*columns: str) -> Table:
@@ -82,5 +143,9 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _bytes(size: int) -> str:
-    return f"{size / 2**20:.2f}M" if size >= 2**20 else f"{size / 2**10:.1f}K"
+def _amount(value: float | None) -> str:
+    return "" if value is None else f"{value:,.10g}"
+
+
+def _change(percent: float | None) -> str:
+    return "" if percent is None else f"{percent:+.2f} %"

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from compiler.importer import SourceGraph
+from compiler.measures.compiled import profile_answers, spilled
 from compiler.passes.base import Unfused
 from compiler.program_builder import CompiledProfile, CompiledProgram
+from contracts.npu import load_spec
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,20 @@ class ProfileReport:
     planner: str
     weights_resident: bool
     reasons: tuple[str, ...]
+    answers: tuple[tuple[str, str], ...]
+    """Five questions and answers: fits, time, limited by, on the CPU, not fused."""
+
+    bare_ms: Mapping[str, float]
+    """Latency without launches and dispatches, by array model."""
+
+    launches: int
+    dispatches: int
+    dma_hidden_share: Mapping[str, float]
+    ddr_efficiency: Mapping[str, float]
+    segments: tuple[tuple[str, str, int], ...]
+    """First kernel, last kernel, rows of a stripe; empty when operators run whole."""
+
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -72,7 +88,7 @@ class CompileReport:
 
 def report_program(name: str, source: SourceGraph, compiled: CompiledProgram) -> ProgramReport:
     """The facts of one compiled program."""
-    profiles = tuple(_report_profile(profile) for profile in compiled.profiles)
+    profiles = tuple(_report_profile(compiled, profile) for profile in compiled.profiles)
     return ProgramReport(
         program=name,
         target=compiled.target,
@@ -95,22 +111,27 @@ def _operator_count(source: SourceGraph) -> int:
     return sum(node.operator not in ("QuantizeLinear", "DequantizeLinear") for node in source.nodes)
 
 
-def _report_profile(profile: CompiledProfile) -> ProfileReport:
-    plan, graph = profile.plan, profile.schedule.graph
-    outside = {graph.input, *(value for _, value in graph.outputs)}
-    inside = [b for b in plan.buffers if b.values and not outside & set(b.values)]
-    spilled = {b.name for b in inside if plan.homes[b.name].space.name == "DDR"}
-    intermediate = sum(b.size for b in inside if b.name in spilled)
+def _report_profile(program: CompiledProgram, profile: CompiledProfile) -> ProfileReport:
+    plan, frames = profile.plan, profile.estimates
+    spec = load_spec(program.target)
     return ProfileReport(
         name=profile.name,
-        latency_ms={frame.array_model: round(frame.milliseconds, 6) for frame in profile.estimates},
+        latency_ms={frame.array_model: round(frame.milliseconds, 6) for frame in frames},
         macs=profile.ideal.macs,
         ddr_bytes=profile.ideal.ddr_bytes,
-        ddr_intermediate_bytes=intermediate,
+        ddr_intermediate_bytes=spilled(profile),
         sram_peak=plan.peak,
         sram_bound=plan.bound,
         naive_sram=profile.naive_sram,
         planner=plan.method,
         weights_resident=plan.weights_resident,
         reasons=plan.reasons,
+        answers=profile_answers(program, profile),
+        bare_ms={frame.array_model: round(frame.bare_milliseconds, 6) for frame in frames},
+        launches=profile.ideal.launches,
+        dispatches=profile.ideal.dispatches,
+        dma_hidden_share={frame.array_model: round(frame.dma_hidden_share, 6) for frame in frames},
+        ddr_efficiency={frame.array_model: round(frame.ddr_efficiency(spec), 6) for frame in frames},
+        segments=profile.segments,
+        notes=profile.notes,
     )

@@ -81,9 +81,8 @@ def roofline(identifier: str, where: str, spec: NpuSpec, frames: Sequence[FrameU
         body.append(text(frame.array_model, left, 14, "head"))
         for row, (name, class_, time) in enumerate(values):
             top = _TOP - 20 + row * pitch
-            body.append(
-                rect(x.start, top + 3, x(time) - x.start, pitch - 6, f"t {class_}", f"{name}: {milliseconds(time)}")
-            )
+            hint = f"{name}: {milliseconds(time)}"
+            body.append(rect(x.start, top + 3, x(time) - x.start, pitch - 6, f"t {class_}", hint))
             body.append(text(milliseconds(time), x(time) + 6, top + pitch / 2 + 4, "tick"))
     title = f"Roofline of {where}: floors beside the estimate"
     return picture(identifier, title, "The same figures are in the table below.", width, height, body)

@@ -42,6 +42,10 @@ class Lane:
     queue: str
     bars: tuple[Bar, ...]
 
+    def between(self, begin: float, end: float) -> list[Bar]:
+        """Bars that run at some time between ``begin`` and ``end``."""
+        return [bar for bar in self.bars if bar.event.end_ns > begin and bar.event.start_ns < end]
+
 
 def lanes(commands: Commands, events: Sequence[TimedEvent]) -> tuple[Lane, ...]:
     """Kernels in order of their first command, then the DMA queue's directions.

@@ -10,7 +10,7 @@ from importlib import resources
 
 from compiler.html import parts
 from compiler.html.tables import Raw, pairs, paragraph, table
-from compiler.measures.answers import Left, Memory, answers
+from compiler.measures.answers import streams_of, view_answers
 from compiler.measures.kernels import FrameUsage
 from compiler.measures.texts import count, milliseconds, share, size
 from compiler.measures.views import FileView, ProfileView, ProgramView
@@ -73,7 +73,7 @@ def _summary(view: FileView) -> str:
                 "yes" if not profile.spilled else "partly",
                 usage.limit,
                 *(milliseconds(profile.frame(model).estimate.total_ns) for model in ("u85-like", "ideal")),
-                f"{1e9 / usage.total_ns:.1f}" if usage.total_ns else "",
+                f"{streams_of(profile.profile.name) * 1e9 / usage.total_ns:.1f}" if usage.total_ns else "",
                 f"{usage.sum('launches'):.0f}",
                 f"{usage.sum('dispatches'):.0f}",
                 size(profile.profile.sram_peak),
@@ -90,7 +90,7 @@ def _profile(program: ProgramView, view: ProfileView, *, opened: bool) -> str:
     state = " open" if opened else ""
     told = f"{milliseconds(frame.estimate.total_ns)}, {size(view.profile.sram_peak)} of SRAM"
     content = (
-        pairs(profile_answers(program, view)),
+        pairs(view_answers(program, view)),
         _figures(program, view),
         parts.time_part(anchor, where, view),
         parts.timeline_part(anchor, where, view),
@@ -99,15 +99,6 @@ def _profile(program: ProgramView, view: ProfileView, *, opened: bool) -> str:
     )
     head = f'<summary>{escape(where)} <span class="dim">{escape(told)}</span></summary>'
     return f'<details class="panel" id="{escape(anchor)}"{state}>{head}{"".join(content)}</details>'
-
-
-def profile_answers(program: ProgramView, view: ProfileView) -> tuple[tuple[str, str], ...]:
-    """The five answers of one profile."""
-    bound = view.plan.get("lower_bound")
-    memory = Memory(view.profile.sram_peak, bound, view.spilled, tuple(view.plan.get("reasons", ())))
-    reasons = {str(entry.get("name")): str(entry.get("reason", "")) for entry in program.placement}
-    host = [(name, reasons.get(name) or "no reason recorded") for name in view.host_kernels]
-    return answers(view.spec, [frame.usage for frame in view.frames], memory, Left(host, program.unfused))
 
 
 def _figures(program: ProgramView, view: ProfileView) -> str:
@@ -149,6 +140,7 @@ def _pieces(view: FileView) -> str:
 
 def _footer() -> str:
     return (
-        "<footer><p>Times are estimates of the timing model in docs/reference/npu-spec.md, at the nominal clock, "
-        "without a device's noise. The ideal array fills every MAC; the u85-like array pads taps and channels.</p></footer>"
+        "<footer><p>Times are estimates of the timing model in docs/reference/npu-spec.md, at the nominal clock and "
+        "without a device's noise. The ideal array fills every MAC; the u85-like array pads taps and channels."
+        "</p></footer>"
     )

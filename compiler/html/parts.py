@@ -100,7 +100,7 @@ def timeline_part(identifier: str, where: str, view: ProfileView) -> str:
 
 def _event_table(rows: tuple[Lane, ...], begin: float, end: float) -> str:
     heads = ("kernel", "queue", "lane", "stripe", "start", "end", "launch or dispatch", "DDR bytes")
-    bars = [(lane, bar) for lane in rows for bar in lane.bars if bar.event.end_ns > begin and bar.event.start_ns < end]
+    bars = [(lane, bar) for lane in rows for bar in lane.between(begin, end)]
     cells = (
         (
             bar.event.kernel,

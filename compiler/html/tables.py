@@ -16,8 +16,9 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, 
     body = "".join(_row(row, words) for row in rows)
     if not body:
         return f'<p class="dim">{escape(caption)}: none.</p>'
+    name = escape(caption)
     return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption)}"><table><caption>{escape(caption)}'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{name}"><table><caption>{name}'
         f"</caption><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -34,10 +34,8 @@ def overview(identifier: str, where: str, rows: Sequence[Lane], end_ns: float, m
 def excerpt(identifier: str, where: str, rows: Sequence[Lane], begin: float, end: float) -> str:
     """Every event between two times, with its stripe."""
     x = Scale(begin, end, _LEFT, _LEFT + _PLOT)
-    inside = [
-        (lane, [bar for bar in lane.bars if bar.event.end_ns > begin and bar.event.start_ns < end]) for lane in rows
-    ]
-    inside = [(lane, bars) for lane, bars in inside if bars]
+    found = ((lane, lane.between(begin, end)) for lane in rows)
+    inside = [(lane, bars) for lane, bars in found if bars]
     pitch = 20.0
     height = _TOP + len(inside) * pitch + _BOTTOM
     body = _grid(x, height, 6)

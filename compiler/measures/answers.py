@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.measures.kernels import FrameUsage
 from compiler.measures.texts import milliseconds, share, size
+from compiler.measures.views import ProfileView, ProgramView
 from contracts.npu import NpuSpec
 
 QUESTIONS = ("fits", "time", "limited by", "on the CPU", "not fused")
@@ -30,9 +32,17 @@ class Left:
     edges: Sequence[Mapping[str, str]]
 
 
-def answers(spec: NpuSpec, frames: Sequence[FrameUsage], memory: Memory, left: Left) -> tuple[tuple[str, str], ...]:
-    """Pairs of question and answer, always five, for one program and profile."""
-    lines = (_fits(spec, memory), _time(frames), _limit(spec, frames[-1]), _host(left.host), _edges(left.edges))
+def answers(
+    spec: NpuSpec, frames: Sequence[FrameUsage], memory: Memory, left: Left, streams: int = 1
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of question and answer, always five, for one program and profile. ``streams``: frames of one run."""
+    lines = (
+        _fits(spec, memory),
+        _time(frames, streams),
+        _limit(spec, frames[-1]),
+        _host(left.host),
+        _edges(left.edges),
+    )
     return tuple(zip(QUESTIONS, lines, strict=True))
 
 
@@ -45,9 +55,17 @@ def _fits(spec: NpuSpec, memory: Memory) -> str:
     return f"yes: {head}{more}"
 
 
-def _time(frames: Sequence[FrameUsage]) -> str:
+def streams_of(profile: str) -> int:
+    """How many streams a profile runs at once: ``360x640x4`` has four."""
+    match = re.match(r"^\d+x\d+x(\d+)", profile)
+    return int(match[1]) if match else 1
+
+
+def _time(frames: Sequence[FrameUsage], streams: int) -> str:
+    several = f" for {streams} frames" if streams > 1 else ""
     parts = (
-        f"{milliseconds(frame.total_ns)} on the {frame.array_model} array ({1e9 / frame.total_ns:.1f} frames/s)"
+        f"{milliseconds(frame.total_ns)}{several} on the {frame.array_model} array "
+        f"({streams * 1e9 / frame.total_ns:.1f} frames/s)"
         for frame in reversed(frames)
         if frame.total_ns > 0
     )
@@ -75,7 +93,18 @@ def _host(kernels: Sequence[tuple[str, str]]) -> str:
 
 def _edges(edges: Sequence[Mapping[str, str]]) -> str:
     if not edges:
-        return "no edge that a pass looked at"
+        return "none, every edge that a pass looked at is fused"
     first = edges[0]
     head = f"{first['producer']} → {first['consumer']}: {first['reason']}"
     return head if len(edges) == 1 else f"{len(edges)} edges, first {head}"
+
+
+def view_answers(program: ProgramView, view: ProfileView) -> tuple[tuple[str, str], ...]:
+    """The five answers of a profile that was read from a file."""
+    memory = Memory(
+        view.profile.sram_peak, view.plan.get("lower_bound"), view.spilled, tuple(view.plan.get("reasons", ()))
+    )
+    reasons = {str(entry.get("name")): str(entry.get("reason", "")) for entry in program.placement}
+    host = [(name, reasons.get(name) or "no reason recorded") for name in view.host_kernels]
+    frames, streams = [frame.usage for frame in view.frames], streams_of(view.profile.name)
+    return answers(view.spec, frames, memory, Left(host, program.unfused), streams)

@@ -1,7 +1,8 @@
 """Where one kernel's time goes: computing, waiting for data, launch, dispatch; and how much transfer it hid.
 
 ``wait`` is the part of a kernel's time in which the compute queue stood still for a transfer, be it before a command
-or at its end. The times of all kernels and the last transfer of the frame add up to the frame.
+or at its end; the last store of a frame counts for the kernel that it serves. The times of all kernels add up to the
+frame.
 """
 
 from __future__ import annotations
@@ -64,11 +65,10 @@ def hidden_share(transfer_ns: float, wait_ns: float) -> float | None:
 
 @dataclass(frozen=True)
 class FrameUsage:
-    """All kernels of a frame, and the time after the last one in which only the DMA queue still works."""
+    """All kernels of a frame."""
 
     array_model: str
     kernels: tuple[KernelUsage, ...]
-    last_transfer_ns: float
     total_ns: float
 
     def sum(self, part: str) -> float:
@@ -78,7 +78,7 @@ class FrameUsage:
     @property
     def wait_ns(self) -> float:
         """All time in which the frame waited for transfers."""
-        return self.sum("wait_ns") + self.last_transfer_ns
+        return self.sum("wait_ns")
 
     @property
     def hidden_share(self) -> float | None:
@@ -100,12 +100,16 @@ class FrameUsage:
 def frame_usage(commands: Commands, frame: FrameEstimate, names: Sequence[str]) -> FrameUsage:
     """Split a frame; ``commands`` and ``frame`` are of the same stream without its prologue."""
     counts = _counts(commands, names)
-    kernels = tuple(_usage(kernel, counts[kernel.name]) for kernel in frame.kernels)
-    last = max(0.0, frame.total_ns - sum(kernel.total_ns for kernel in frame.kernels))
-    return FrameUsage(frame.array_model, kernels, last, frame.total_ns)
+    last = _none_below(frame.total_ns - sum(kernel.total_ns for kernel in frame.kernels))
+    server = max(frame.events, key=lambda event: event.end_ns).kernel if frame.events else ""
+    kernels = tuple(
+        _usage(kernel, counts[kernel.name], last if kernel.name == server else 0.0) for kernel in frame.kernels
+    )
+    return FrameUsage(frame.array_model, kernels, frame.total_ns)
 
 
-def _usage(kernel: KernelEstimate, seen: _Count) -> KernelUsage:
+def _usage(kernel: KernelEstimate, seen: _Count, last_store_ns: float) -> KernelUsage:
+    total = kernel.total_ns + last_store_ns
     return KernelUsage(
         name=kernel.name,
         operations=seen.operations,
@@ -115,11 +119,11 @@ def _usage(kernel: KernelEstimate, seen: _Count) -> KernelUsage:
         macs=kernel.macs,
         ddr_bytes=kernel.ddr_bytes,
         compute_ns=kernel.compute_ns,
-        wait_ns=_none_below(kernel.total_ns - kernel.overhead_ns - kernel.compute_ns),
+        wait_ns=_none_below(total - kernel.overhead_ns - kernel.compute_ns),
         launch_ns=kernel.launch_ns,
         dispatch_ns=kernel.dispatch_ns,
         transfer_ns=kernel.transfer_ns,
-        total_ns=kernel.total_ns,
+        total_ns=total,
         sram_top=seen.sram_top,
     )
 

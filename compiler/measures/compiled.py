@@ -1,0 +1,46 @@
+"""The same measures for a program that was compiled a moment ago, from what the compiler still holds."""
+
+from __future__ import annotations
+
+from compiler.ir import Host
+from compiler.measures.answers import Left, Memory, answers, streams_of
+from compiler.measures.kernels import FrameUsage, frame_usage
+from compiler.program_builder import CompiledProfile, CompiledProgram
+from compiler.schedule import Kernel
+from contracts.npu import Space, load_spec
+
+NPU, CPU = "NPU", "CPU"
+
+
+def usages(profile: CompiledProfile, names: tuple[str, ...]) -> tuple[FrameUsage, ...]:
+    """The frame under each array model."""
+    commands = profile.stream.commands[profile.stream.n_prologue :]
+    return tuple(frame_usage(commands, frame, names) for frame in profile.estimates)
+
+
+def placement(kernel: Kernel) -> tuple[str, str]:
+    """Where a kernel runs, and why when it is the CPU."""
+    functions = [step.function.name.lower().replace("_", " ") for step in kernel.steps if isinstance(step, Host)]
+    if not functions:
+        return NPU, ""
+    return CPU, f"the NPU has no command for {', '.join(dict.fromkeys(functions))}"
+
+
+def spilled(profile: CompiledProfile) -> int:
+    """Bytes of intermediates that live in DDR."""
+    plan, graph = profile.plan, profile.schedule.graph
+    outside = {graph.input, *(value for _, value in graph.outputs)}
+    inside = [buffer for buffer in plan.buffers if buffer.values and not outside & set(buffer.values)]
+    return sum(buffer.size for buffer in inside if plan.homes[buffer.name].space == Space.DDR)
+
+
+def profile_answers(program: CompiledProgram, profile: CompiledProfile) -> tuple[tuple[str, str], ...]:
+    """The five answers of one profile."""
+    plan = profile.plan
+    placed = [(kernel.name, *placement(kernel)) for kernel in profile.schedule.kernels]
+    left = Left(
+        host=[(name, reason) for name, unit, reason in placed if unit == CPU],
+        edges=[vars(edge) for edge in program.fused.unfused],
+    )
+    memory = Memory(plan.peak, plan.bound, spilled(profile), plan.reasons)
+    return answers(load_spec(program.target), usages(profile, program.names), memory, left, streams_of(profile.name))
