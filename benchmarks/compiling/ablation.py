@@ -48,7 +48,7 @@ def row(step: str, program: Compiled) -> Row:
         hidden=ideal.hidden,
         ideal_ms=ideal.total,
         u85_ms=u85.total,
-        reasons=tuple(reason for profile in program.report.profiles for reason in profile.reasons),
+        reasons=tuple(text for profile in program.report.profiles for text in (*profile.reasons, *profile.notes)),
     )
 
 
