@@ -27,7 +27,7 @@ from edge_agent.runtime.npu.engines.select import best_engine
 from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.footprint import mixed_reads
 from edge_agent.runtime.npu.memory import Memory
-from edge_agent.runtime.npu.no_reuse import Buffer, buffers_of, dying_at, without_reuse
+from edge_agent.runtime.npu.no_reuse import MemoryMap, dying_at, memory_map_of, without_reuse
 from edge_agent.runtime.npu.ordering import earliest, latest
 
 POISONS = (0xA5, 0x5A)
@@ -66,9 +66,9 @@ class _Check:
         self._frame = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
         self._plain = self.run()
 
-    def run(self, poison: int = 0, order: Order | None = None, buffers: list[Buffer] | None = None) -> list[Bytes]:
-        """Return the outputs of prologue and one frame; `buffers` are poisoned behind their last step."""
-        return _run(self.bound, self._memory, self._frame, poison, order, buffers)
+    def run(self, poison: int = 0, order: Order | None = None, lives: MemoryMap | None = None) -> list[Bytes]:
+        """Return the outputs of prologue and one frame; `lives`: buffers are poisoned behind their last step."""
+        return _run(self.bound, self._memory, self._frame, poison, order, lives)
 
     def against_plain(self, what: str, *results: list[Bytes]) -> list[str]:
         """Return a finding when one of the results is not the plain one."""
@@ -78,15 +78,15 @@ class _Check:
     def against_map(self, memory_map: Mapping[str, object]) -> list[str]:
         """Return what the runs with the compiler's memory map show."""
         try:
-            buffers = buffers_of(memory_map, f"profile {self.bound.profile.name}")
-            roomy, larger = without_reuse(self._program, self._index, self._spec, buffers)
+            lives = memory_map_of(memory_map, f"profile {self.bound.profile.name}")
+            roomy, larger = without_reuse(self._program, self._index, self._spec, lives)
         except PlanViolation as error:
             return [f"the memory map does not fit the program: {error}"]
         memory = Memory(larger)
         alone = _run(BoundProfile(memory, roomy, 0, best_engine()), memory, self._frame, 0, None, None)
         return [
             *self.against_plain("differs without reuse of memory", alone),
-            *self.against_plain("reads a buffer after its last planned step", self.run(POISONS[0], None, buffers)),
+            *self.against_plain("reads a buffer after its last planned step", self.run(POISONS[0], None, lives)),
         ]
 
 
@@ -96,7 +96,7 @@ def _run(
     frame: Bytes,
     poison: int,
     order: Order | None,
-    buffers: list[Buffer] | None,
+    lives: MemoryMap | None,
 ) -> list[Bytes]:
     memory.sram[...] = poison
     bound.ddr[...] = poison
@@ -105,9 +105,9 @@ def _run(
     items = bound.commands[bound.profile.n_prologue :]
     step = -1
     for item in order(items) if order else items:
-        if item.command.op is not Op.DMA:
-            # A DMA behind a step belongs to it: buffers die when the next step begins.
-            for offset, size in dying_at(step, buffers) if buffers and step >= 0 else ():
+        if item.command.op is not Op.DMA or (lives and lives.transfers_count):
+            # Buffers die when the next step begins; a DMA that is no step of its own belongs to the one before.
+            for offset, size in dying_at(step, lives.buffers) if lives and step >= 0 else ():
                 memory.sram[offset : offset + size] = poison
             step += 1
         for work in item.steps:

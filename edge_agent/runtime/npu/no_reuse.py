@@ -1,8 +1,8 @@
 """Gives every buffer of a memory map bytes of its own: the same program, without reuse, on a larger SRAM.
 
 If both programs give the same outputs, no buffer was overwritten while it was still needed. A step of the map
-is the index of a command that is no DMA, from the prologue's end on; a DMA belongs to the first step of its
-kernel.
+is the index of a command from the prologue's end on: of every command when the map has segments (a depth-first
+program), else of those that are no DMA, and a DMA belongs to the first step of its kernel. Rings move whole.
 Invariant: only offsets change.
 """
 
@@ -33,16 +33,25 @@ class Buffer:
     last: int
 
 
-def buffers_of(entry: Mapping[str, object], where: str) -> list[Buffer]:
+@dataclass(frozen=True)
+class MemoryMap:
+    """Buffers of the SRAM, and whether a DMA is a step of its own."""
+
+    buffers: list[Buffer]
+    transfers_count: bool
+
+
+def memory_map_of(entry: Mapping[str, object], where: str) -> MemoryMap:
     """Read one profile's entry of `memory_map.json`; raises PlanViolation."""
     try:
         raw = entry["buffers"]
         assert isinstance(raw, list)
-        return [
+        buffers = [
             Buffer(str(b["name"]), int(b["offset"]), int(b["size"]), int(b["first_step"]), int(b["last_step"]))
             for b in raw
             if b["space"] == "SRAM"
         ]
+        return MemoryMap(buffers, bool(entry.get("segments")))
     except (AssertionError, KeyError, TypeError, ValueError) as error:
         raise PlanViolation(f"a memory map that cannot be read: {error!r}", where, _REMEDY) from error
 
@@ -61,18 +70,19 @@ def _touch(one: Buffer, other: Buffer) -> bool:
     return one.offset < other.offset + other.size and other.offset < one.offset + one.size
 
 
-def without_reuse(program: Program, index: int, spec: NpuSpec, buffers: list[Buffer]) -> tuple[Program, NpuSpec]:
+def without_reuse(program: Program, index: int, spec: NpuSpec, memory_map: MemoryMap) -> tuple[Program, NpuSpec]:
     """Return the program of one profile with a place for each buffer, and a target with room for them.
 
     Raises PlanViolation when a command's region lies in no buffer that is alive, or in two.
     """
     bases: dict[Buffer, int] = {}
     end = 0
-    for buffer in buffers:
+    for buffer in memory_map.buffers:
         bases[buffer] = end
         end += -(-buffer.size // ALIGNMENT) * ALIGNMENT
     stream = program.commands(index).copy()
-    for position, step in enumerate(steps_of(stream, program.profiles[index].n_prologue)):
+    prologue = program.profiles[index].n_prologue
+    for position, step in enumerate(steps_of(stream, prologue, memory_map.transfers_count)):
         _move(stream[position : position + 1], step, bases)
     writer = ProgramWriter(program.target, program.build_id)
     writer.add_profile(replace(program.profiles[index], sram_peak=end), stream)
@@ -80,8 +90,11 @@ def without_reuse(program: Program, index: int, spec: NpuSpec, buffers: list[Buf
     return Program.open(data), replace(spec, sram_bytes=max(spec.sram_bytes, end))
 
 
-def steps_of(stream: NDArray[np.void], prologue: int) -> Iterable[int | None]:
+def steps_of(stream: NDArray[np.void], prologue: int, transfers_count: bool) -> Iterable[int | None]:
     """Yield the step of each command; None in the prologue, whose buffers live for ever."""
+    if transfers_count:
+        yield from (None if position < prologue else position - prologue for position in range(len(stream)))
+        return
     compute = [int(i) for i in np.flatnonzero(stream["op"] != Op.DMA) if i >= prologue]
     step_at = {position: step for step, position in enumerate(compute)}
     first_of: dict[int, int] = {}

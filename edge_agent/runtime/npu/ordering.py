@@ -1,4 +1,7 @@
-"""The two extreme orders in which a device with a DMA queue and a compute queue may run one stream."""
+"""The two extreme orders in which a device with a DMA queue and a compute queue may run one stream.
+
+A command without an event (0) signals nothing, and a wait for 0 waits for nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def latest(items: list[BoundCommand]) -> list[BoundCommand]:
 def earliest(items: list[BoundCommand]) -> list[BoundCommand]:
     """Return the order in which each DMA runs as soon as the command that it waits for is done."""
     queue = [item for item in items if item.command.op is Op.DMA]
-    compute = {item.command.event for item in items if item.command.op is not Op.DMA}
+    compute = {item.command.event for item in items if item.command.op is not Op.DMA} - {0}
     result: list[BoundCommand] = []
     done: set[int] = set()
 
@@ -42,8 +45,8 @@ def earliest(items: list[BoundCommand]) -> list[BoundCommand]:
 
 
 def _position(pending: list[BoundCommand], event: int) -> int:
-    """Return how many pending DMAs must run before `event` is signalled; the queue runs in order."""
+    """Return how many pending DMAs must run before `event` (0: none) is signalled; the queue runs in order."""
     for place, item in enumerate(pending):
-        if item.command.event == event:
+        if event and item.command.event == event:
             return place + 1
     return 0

@@ -83,6 +83,36 @@ def test_a_missing_wait_is_found(dma: bool, compute: bool, words: str) -> None:
     assert any(words in text for text in check_profile(dma_program(dma, compute), 0, SPEC))
 
 
+@pytest.mark.parametrize(("last", "findings"), [(1, 0), (0, 1)])
+def test_in_a_map_with_segments_every_transfer_is_a_step(last: int, findings: int) -> None:
+    program = dma_program(True, True)
+    place, constants = 256, len(program.constants) + len(program.quant)
+    lives = [(0, last), (2, 3)]  # the frame's copy, then the second copy in the same bytes
+    buffers = [
+        {"space": "SRAM", "name": f"b{i}", "offset": 0, "size": place, "first_step": first, "last_step": end}
+        for i, (first, end) in enumerate(lives)
+    ]
+    held = {"space": "SRAM", "name": "<constants>", "offset": place, "size": 2 * constants}
+    buffers.append({**held, "first_step": 0, "last_step": 3})
+    memory_map = {"segments": [{"first": "a", "last": "b", "rows": 8}], "buffers": buffers}
+    assert len(check_profile(program, 0, SPEC, memory_map)) == findings
+
+
+def test_commands_without_an_event_are_waited_for_by_nobody() -> None:
+    def change(stream: Stream) -> None:
+        unheard = ~np.isin(stream["event"], stream["wait"][stream["wait"] > 0])
+        stream["event"][unheard] = 0
+
+    sound, broken = (dma_program(wait_for_dma, True) for wait_for_dma in (True, False))
+    for program, findings in ((sound, 0), (broken, 1)):
+        data = ProgramWriter(program.target, program.build_id)
+        stream = program.commands(0).copy()
+        change(stream)
+        data.add_profile(program.profiles[0], stream)
+        file = data.to_bytes(program.names, program.constants.tobytes(), program.quant.tobytes())
+        assert len(check_profile(Program.open(file), 0, SPEC)) == findings
+
+
 def chain(third_at: int | None = None) -> tuple[Program, dict[str, object]]:
     """Three convolutions one after another, then first + third; a wrong plan puts the third on the first."""
     random = np.random.default_rng(1)
