@@ -6,7 +6,8 @@ mode that turns a wrong memory plan into wrong pixels.
 
 from __future__ import annotations
 
-from edge_agent.runtime.npu.device import LoadedProgram, NpuDevice, RunResult
+from edge_agent.runtime.npu.climate import ClimateModel, Conditions
+from edge_agent.runtime.npu.device import NpuDevice
 from edge_agent.runtime.npu.errors import (
     DeviceHang,
     DriverError,
@@ -17,8 +18,11 @@ from edge_agent.runtime.npu.errors import (
     ProgramRefused,
 )
 from edge_agent.runtime.npu.faults import Faults
+from edge_agent.runtime.npu.loaded import LoadedProgram, RunResult
 
 __all__ = [
+    "ClimateModel",
+    "Conditions",
     "DeviceHang",
     "DriverError",
     "DriverTooOld",

@@ -7,64 +7,39 @@ device usable; outputs are copies that the caller owns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contracts.npu.program import Program
 from contracts.npu.spec import NpuSpec, load_spec
 from edge_agent.runtime.npu.bound import BoundProfile, bound_profile, content_digest
+from edge_agent.runtime.npu.climate import ClimateModel, Conditions, DeviceClimate
 from edge_agent.runtime.npu.engines.base import Bytes, Engine
 from edge_agent.runtime.npu.engines.select import best_engine
 from edge_agent.runtime.npu.errors import (
     DeviceHang,
     DriverError,
     DriverTooOld,
-    FrameRefused,
     ProgramRefused,
 )
 from edge_agent.runtime.npu.faults import Faults, FaultSource, RunFaults
 from edge_agent.runtime.npu.limits import LIMITS
+from edge_agent.runtime.npu.loaded import LoadedProgram, RunResult, find_profile
 from edge_agent.runtime.npu.memory import Memory, shared_memory
-from edge_agent.runtime.npu.timing import FrameTime
+from edge_agent.runtime.npu.timing import CommandTime, FrameTime
+
+__all__ = ["DEFAULT_ARRAY_MODEL", "LoadedProgram", "NpuDevice", "RunResult", "find_profile"]
 
 DEFAULT_ARRAY_MODEL = "u85-like"
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """One frame: outputs by name (uint8 [h, w, c], owned by the caller), and the simulated time."""
-
-    outputs: dict[str, NDArray[np.uint8]]
-    simulated_ms: float
-    stretch: float
-    """What the nominal time of the frame, and of each kernel, was multiplied by."""
-
-    time: FrameTime
-
-
-@dataclass(frozen=True)
-class LoadedProgram:
-    """A program on a device; its profiles are bound when they first run."""
-
-    program: Program
-    digests: tuple[bytes, ...]
-    """What tells the content of each profile apart."""
-
-    faulty: bool
-
-    @property
-    def build_id(self) -> str:
-        """Hexadecimal build id."""
-        return self.program.build_id.hex()
 
 
 class NpuDevice:
     """One emulated device of the target `target`.
 
     `shared` devices take turns in one memory of the process, which is what lets hundreds run in one process;
-    they compute and time exactly as the others. `jitter` is the relative spread of the simulated time.
+    they compute and time exactly as the others. `jitter` is the relative spread of the simulated time. With a
+    `climate` the device heats up, slows down and empties its battery as it works.
     """
 
     def __init__(
@@ -77,6 +52,7 @@ class NpuDevice:
         shared: bool = False,
         array_model: str = DEFAULT_ARRAY_MODEL,
         jitter: float = 0.01,
+        climate: ClimateModel | None = None,
     ) -> None:
         self.spec = load_spec(target) if isinstance(target, str) else target
         self.engine = engine or best_engine()
@@ -88,6 +64,8 @@ class NpuDevice:
         self._seed = seed
         self._faults = FaultSource(faults or Faults(), seed)
         self._resident: object = None
+        self._clock_s = 0.0
+        self._climate = DeviceClimate(self.spec, climate) if climate else None
 
     @property
     def faults(self) -> Faults:
@@ -105,9 +83,21 @@ class NpuDevice:
 
     @property
     def mhz(self) -> float:
-        """Clock of the operating point in force: the fastest, unless the device is throttled."""
+        """Clock of the operating point in force: the fastest, unless faults or heat throttle the device."""
         points = self.spec.dvfs
-        return float(points[min(self.faults.operating_point, len(points) - 1)].mhz)
+        heat = self._climate.now.point if self._climate else 0
+        return float(points[min(max(self.faults.operating_point, heat), len(points) - 1)].mhz)
+
+    @property
+    def conditions(self) -> Conditions | None:
+        """Heat and charge now; None when the device has no climate."""
+        return self._climate.now if self._climate else None
+
+    def idle(self, seconds: float) -> None:
+        """Let simulated time go by without work, as between two frames."""
+        if self._climate:
+            self._climate.pass_time(seconds)
+        self._clock_s += seconds
 
     def load(self, program: Program, *, bind_all: bool = False) -> LoadedProgram:
         """Check that `program` may run here; with `bind_all` also that every profile's plan holds.
@@ -140,6 +130,21 @@ class NpuDevice:
         with self._memory.lock:
             bound = self._bound(loaded, index)
         return bound.time(self.spec.array_model(array_model), float(self.spec.nominal_mhz))
+
+    def timeline(self, loaded: LoadedProgram, profile: str | int) -> list[CommandTime]:
+        """Return when each command of a frame runs now, without jitter, in nanoseconds from its start."""
+        index = loaded.program.profile_index(profile)
+        with self._memory.lock:
+            bound = self._bound(loaded, index)
+        return bound.timeline(self.array_model, self.mhz)
+
+    def make_ready(self, loaded: LoadedProgram, profile: str | int) -> float:
+        """Bring the constants of a profile into the SRAM unless they are there; returns simulated milliseconds."""
+        index = loaded.program.profile_index(profile)
+        with self._memory.lock:
+            bound = self._bound(loaded, index)
+            self._make_resident(bound)
+        return self._switch_ns(bound) / 1e6
 
     def infer(self, loaded: LoadedProgram, frame: Bytes, profile: str | int | None = None) -> RunResult:
         """Run one frame (uint8 [h, w, c] of a profile's size).
@@ -177,26 +182,20 @@ class NpuDevice:
         if faults.driver_error:
             raise DriverError("the driver answered with an error", where, "run again or use another backend")
 
-    def _timed(self, bound: BoundProfile, outputs: dict[str, NDArray[np.uint8]], faulty: bool) -> RunResult:
-        time = bound.time(self.array_model, self.mhz)
-        switched = 0.0
-        if self._resident != bound.residency:
-            switched = bound.prologue_time(self.array_model, self.mhz).total_ns
+    def _switch_ns(self, bound: BoundProfile) -> float:
+        """Return the simulated time of loading what `bound` needs and the device did not have."""
+        if self._resident == bound.residency:
+            return 0.0
         self._resident = bound.residency
+        return bound.prologue_time(self.array_model, self.mhz).total_ns
+
+    def _timed(self, bound: BoundProfile, outputs: dict[str, Bytes], faulty: bool) -> RunResult:
+        time = bound.time(self.array_model, self.mhz)
+        switched = self._switch_ns(bound)
         stretch = self._own_speed * (1.0 + self._jitter * abs(float(self._random.standard_normal())))
         stretch *= self.faults.slow_factor if faulty else 1.0
-        return RunResult(outputs, (time.total_ns + switched) * stretch / 1e6, stretch, time)
-
-
-def find_profile(program: Program, frame: Bytes, profile: str | int | None) -> int:
-    """Return the index of the profile that takes `frame`; raises FrameRefused."""
-    shapes = {entry.name: entry.input for entry in program.profiles}
-    fits = f"give uint8 of one of {shapes}"
-    if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.ndim != 3:
-        kind = f"{getattr(frame, 'dtype', type(frame).__name__)} {getattr(frame, 'shape', '')}"
-        raise FrameRefused(f"a frame of {kind}", "infer", fits)
-    for index, entry in enumerate(program.profiles):
-        if profile in (None, index, entry.name) and entry.input == frame.shape:
-            return index
-    wanted = "" if profile is None else f" for profile {profile}"
-    raise FrameRefused(f"a frame of {frame.shape}{wanted}", "infer", fits)
+        seconds = (time.total_ns + switched) * stretch / 1e9
+        began = self._clock_s
+        self._clock_s += seconds
+        after = self._climate.pass_time(seconds, time.compute_ns / time.total_ns) if self._climate else None
+        return RunResult(outputs, seconds * 1e3, stretch, time, began, after)
