@@ -7,44 +7,43 @@ edge.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from compiler.errors import BadProfile, UnsupportedModel
-from compiler.importer.operators import CONVERTERS
-from compiler.importer.pending import Context, Pending, Settled
-from compiler.importer.quantization import ActivationParameters, activation_parameters
+from compiler.importer.folding import evaluate, foldable
+from compiler.importer.operators import CONVERTERS, refusal
+from compiler.importer.pending import Held, Pending
+from compiler.importer.qoperator import expanded
+from compiler.importer.quantization import ActivationParameters, activation_parameters, quantized_constant
 from compiler.importer.source import SourceGraph, SourceNode
+from compiler.importer.tables import rescaling
+from compiler.importer.walk import Walk
 from compiler.ir import Graph, Operator, Value, check
 from compiler.limits import LIMITS
 
-
-@dataclass
-class _Walk:
-    source: SourceGraph
-    height: int
-    width: int
-    values: dict[str, Value] = field(default_factory=dict)
-    operators: list[Operator] = field(default_factory=list)
-    quantized: dict[str, str] = field(default_factory=dict)  # integer tensor -> value
-    settled: dict[str, Settled] = field(default_factory=dict)  # float tensor behind DQ
-    pending: dict[str, Pending] = field(default_factory=dict)  # float tensor before Q
-    weights: dict[str, SourceNode] = field(default_factory=dict)  # float tensor -> DQ of a constant
-    notes: list[str] = field(default_factory=list)
+_QDQ = "quantise every edge between operators (QDQ form)"
 
 
 def build_graph(source: SourceGraph, height: int, width: int) -> Graph:
     """The IR for frames of ``height`` x ``width``; raises CompileError."""
-    walk = _Walk(source, height, width)
+    source = expanded(source)
+    walk = Walk(source, height, width, ChainMap({}, dict(source.constants)))
     for node in source.nodes:
-        _VISITORS.get(node.operator, _visit_operator)(walk, node)
+        if foldable(node, walk.constants):
+            walk.constants[node.outputs[0]] = evaluate(node, walk.constants)
+        else:
+            _VISITORS.get(node.operator, _visit_operator)(walk, node)
     outputs = tuple((name, _output_value(walk, name)) for name in source.outputs)
-    made_input = walk.quantized.get(f"<input>{source.input}")
+    made_input = walk.held.get(f"<input>{source.input}")
     if made_input is None:
         raise UnsupportedModel(source.input, "the input is never quantised", "put QuantizeLinear behind the input")
-    if any(value == made_input for _, value in outputs):
+    if any(value == made_input.value for _, value in outputs):
         raise UnsupportedModel(outputs[0][0], "an output is the input itself", "remove this output")
-    graph = Graph(source.name, made_input, outputs, walk.values, tuple(walk.operators), tuple(walk.notes))
+    graph = Graph(source.name, made_input.value, outputs, walk.values, tuple(walk.operators), tuple(walk.notes))
     return check(graph.with_operators(_needed(graph)))
 
 
@@ -59,26 +58,20 @@ def _needed(graph: Graph) -> list[Operator]:
     return kept[::-1]
 
 
-def _visit_quantize(walk: _Walk, node: SourceNode) -> None:
+def _visit_quantize(walk: Walk, node: SourceNode) -> None:
     tensor, result = node.inputs[0], node.outputs[0]
-    parameters = activation_parameters(node, walk.source.constants)
-    if tensor == walk.source.input:
-        walk.quantized[result] = _input_value(walk, node, parameters)
-    elif tensor in walk.pending:
-        pending = walk.pending[tensor]
-        value = pending.shape.value(result, parameters)
-        walk.values[result] = value
-        for extra, operator in pending.settle(value):
-            walk.values[extra.name] = extra
-            walk.operators.append(operator)
-        walk.quantized[result] = result
-    elif tensor in walk.settled:
-        _requantize(walk, node, parameters, walk.settled[tensor])
+    parameters = activation_parameters(node, walk.constants)
+    if tensor == walk.source.input and walk.source.input_type == "float":
+        walk.held[result] = Held(_input_value(walk, node, parameters, result), None, True, parameters.signed)
+    elif tensor in walk.pending and tensor not in walk.held:
+        walk.held[result] = replace(walk.settle(result, walk.pending[tensor], parameters), integer=True)
+    elif tensor in walk.held:
+        walk.held[result] = replace(_requantized(walk, node, parameters), integer=True)
     else:
         raise UnsupportedModel(node.name, f"quantises {tensor}, which is not in the integer path", _QDQ)
 
 
-def _input_value(walk: _Walk, node: SourceNode, parameters: ActivationParameters) -> str:
+def _input_value(walk: Walk, node: SourceNode, parameters: ActivationParameters, name: str) -> str:
     shape = walk.source.input_shape
     channels = shape[1]
     if channels is None or not 1 <= channels <= LIMITS.channels or shape[0] not in (None, 1):
@@ -89,60 +82,107 @@ def _input_value(walk: _Walk, node: SourceNode, parameters: ActivationParameters
             reason = f"profile {walk.height}x{walk.width} against the fixed input {shape[2]}x{shape[3]}"
             raise BadProfile(walk.source.input, reason, "give the model's own size or export dynamic axes")
     key = f"<input>{walk.source.input}"
-    if key in walk.quantized:
-        known = walk.values[walk.quantized[key]]
+    if key in walk.held:
+        known = walk.values[walk.held[key].value]
         if (known.scale, known.zero_point) != (parameters.scale, parameters.zero_point):
             raise UnsupportedModel(node.name, "the input is quantised in two ways", "quantise the input once")
         return known.name
-    name = node.outputs[0]
     walk.values[name] = Value(name, walk.height, walk.width, channels, parameters.scale, parameters.zero_point)
-    walk.quantized[key] = name
+    walk.held[key] = Held(name)
     return name
 
 
-def _requantize(walk: _Walk, node: SourceNode, parameters: ActivationParameters, settled: Settled) -> None:
-    value = walk.values[settled.value]
-    if (value.scale, value.zero_point) != (parameters.scale, parameters.zero_point):
-        reason = f"changes the scale of {settled.value} without an operator between"
-        raise UnsupportedModel(node.name, reason, "use the same scale and zero point on both sides")
-    walk.quantized[node.outputs[0]] = settled.value
+def _requantized(walk: Walk, node: SourceNode, parameters: ActivationParameters) -> Held:
+    """The value itself when the parameters agree, else a table behind it."""
+    held = walk.held[node.inputs[0]]
+    value = walk.values[held.value]
+    if held.integer:
+        raise UnsupportedModel(node.name, f"quantises {node.inputs[0]}, which is quantised already", _QDQ)
+    if (value.scale, value.zero_point) == (parameters.scale, parameters.zero_point):
+        return replace(held, signed=parameters.signed)
+    result = replace(value, name=node.outputs[0], scale=parameters.scale, zero_point=parameters.zero_point, window=None)
+    walk.emit(result, rescaling(node.name, value, result))
+    return Held(result.name, held.axes, signed=parameters.signed)
 
 
-def _visit_dequantize(walk: _Walk, node: SourceNode) -> None:
+def _visit_dequantize(walk: Walk, node: SourceNode) -> None:
     tensor, result = node.inputs[0], node.outputs[0]
-    if tensor in walk.source.constants:
-        walk.weights[result] = node
+    if tensor in walk.constants:
+        walk.weights[result] = quantized_constant(node, walk.constants)
         return
-    if tensor not in walk.quantized:
+    if tensor == walk.source.input and walk.source.input_type != "float":
+        signed = walk.source.input_type == "int8"
+        parameters = activation_parameters(node, walk.constants, signed=signed)
+        if parameters.signed != signed:
+            raise UnsupportedModel(node.name, "the zero point has another type than the input", "use one type")
+        walk.held[result] = Held(_input_value(walk, node, parameters, tensor), None, False, signed)
+        return
+    held = walk.held.get(tensor)
+    if held is None or not held.integer:
         raise UnsupportedModel(node.name, f"dequantises {tensor}, which is not in the integer path", _QDQ)
-    parameters = activation_parameters(node, walk.source.constants)
-    value = walk.values[walk.quantized[tensor]]
+    parameters = activation_parameters(node, walk.constants, signed=held.signed)
+    value = walk.values[held.value]
     if (value.scale, value.zero_point) != (parameters.scale, parameters.zero_point):
         raise UnsupportedModel(node.name, "dequantises with other parameters than it was quantised", _QDQ)
-    walk.settled[result] = Settled(value.name)
+    walk.held[result] = replace(held, integer=False)
 
 
-def _visit_operator(walk: _Walk, node: SourceNode) -> None:
+def _visit_shape(walk: Walk, node: SourceNode) -> None:
+    name = node.inputs[0] if node.inputs else ""
+    held = walk.seen(name)
+    if held is not None:
+        value = walk.values[held.value]
+        extents = held.axes.shape if held.axes else (1, value.channels, value.height, value.width)
+    elif name == walk.source.input:
+        extents = (1, walk.source.input_shape[1] or 0, walk.height, walk.width)
+    elif name in walk.pending:
+        shape, axes = walk.pending[name].shape, walk.pending[name].axes
+        extents = axes.shape if axes else (1, shape.channels, shape.height, shape.width)
+    else:
+        raise UnsupportedModel(node.name, f"the shape of {name} is not known", "export with static shapes")
+    end = node.integer("end", len(extents))
+    walk.constants[node.outputs[0]] = np.asarray(extents[node.integer("start", 0) : end], np.int64)
+
+
+def _visit_operator(walk: Walk, node: SourceNode) -> None:
     converter = CONVERTERS.get(node.operator)
     if converter is None:
-        known = ", ".join(sorted(CONVERTERS))
-        raise UnsupportedModel(node.name, f"operator {node.operator} is not supported", f"supported are {known}")
-    if len(node.outputs) != 1:
+        raise refusal(node)
+    if not node.outputs:
+        raise UnsupportedModel(node.name, f"{node.operator} without an output", "export the model again")
+    integers = [walk.held[name] for name in node.inputs if name in walk.held and walk.held[name].integer]
+    made = converter(walk, node)
+    if made is None:
+        return
+    if len([name for name in node.outputs if name]) != 1:
         raise UnsupportedModel(node.name, f"{node.operator} with {len(node.outputs)} outputs", "use one output")
-    context = Context(walk.source, walk.values, walk.settled, walk.pending, walk.weights, walk.notes, walk.operators)
-    walk.pending[node.outputs[0]] = converter(context, node)
+    walk.pending[node.outputs[0]] = made
+    if integers:
+        _settle_integers(walk, node, made, integers[0])
 
 
-def _output_value(walk: _Walk, name: str) -> str:
-    if name in walk.settled:
-        return walk.settled[name].value
-    if name in walk.quantized:
-        return walk.quantized[name]
-    raise UnsupportedModel(name, "this output stays float", "put QuantizeLinear and DequantizeLinear before it")
+def _settle_integers(walk: Walk, node: SourceNode, made: Pending, operand: Held) -> None:
+    """An operator straight on integer tensors has to move bytes only: there is no scale to go by."""
+    if made.keeps is None or made.ranges:
+        reason = f"{node.operator} on integer tensors has no scale of its own"
+        raise UnsupportedModel(node.name, reason, "put DequantizeLinear before and QuantizeLinear behind it")
+    held = walk.seen(node.outputs[0])
+    assert held is not None
+    walk.held[node.outputs[0]] = replace(held, integer=True, signed=operand.signed)
 
 
-_QDQ = "quantise every edge between operators (QDQ form)"
-_VISITORS: dict[str, Callable[[_Walk, SourceNode], None]] = {
+def _output_value(walk: Walk, name: str) -> str:
+    held = walk.seen(name)
+    if held is None:
+        raise UnsupportedModel(name, "this output stays float", "put QuantizeLinear and DequantizeLinear before it")
+    value = walk.values[held.value]
+    if held.axes is None or value.height * value.width == 1:
+        return held.value
+    return walk.operand(SourceNode(name, "Output", (name,), (), {}), 0).name
+
+
+_VISITORS: Mapping[str, Callable[[Walk, SourceNode], None]] = {
     "QuantizeLinear": _visit_quantize,
     "DequantizeLinear": _visit_dequantize,
+    "Shape": _visit_shape,
 }

@@ -7,67 +7,84 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from compiler.errors import BadProfile, UnsupportedModel
-from compiler.importer.pending import Context, Pending, Shape
+from compiler.errors import BadProfile, BadQuantization, UnsupportedModel
+from compiler.importer.pending import Pending, Shape
 from compiler.importer.quantization import QuantizedWeights, quantized_bias, quantized_weights
 from compiler.importer.source import Array, SourceNode
+from compiler.importer.walk import Walk
 from compiler.ir import Conv, Value
 from compiler.limits import LIMITS
 
 
-def convert_conv(context: Context, node: SourceNode) -> Pending:
-    """Conv: 2-D, int8 weights behind DequantizeLinear, explicit pads (four independent), stride, dilation,
-    groups.
+def convert_conv(walk: Walk, node: SourceNode) -> Pending:
+    """Conv: 2-D, 8-bit weights behind DequantizeLinear (scale and zero point for each output channel), four
+    independent pads or auto_pad, stride, dilation, groups.
     """
-    source = context.operand(node, 0)
-    weight_node = context.weights.get(node.inputs[1])
-    if weight_node is None:
+    source = walk.operand(node, 0)
+    constant = walk.weights.get(node.inputs[1]) if len(node.inputs) > 1 else None
+    if constant is None:
         raise UnsupportedModel(node.name, "weights are float", "quantise the weights (DequantizeLinear of int8)")
-    weights = quantized_weights(weight_node, context.source.constants)
-    bias = _bias(context, node, source, weights)
-    top, left, bottom, right = _pads(node)
-    geometry = _Geometry(_pair(node, "strides"), (top, bottom, left, right), _pair(node, "dilations"))
+    weights = quantized_weights(constant)
+    bias = quantized_node_bias(walk, node, source, weights)
+    geometry = geometry_of(node, source, weights.values)
     shape = geometry.result(node, source, weights.values)
-
-    def make(result: Value) -> Conv:
-        return Conv(
-            name=node.name,
-            source=source.name,
-            result=result.name,
-            weights=weights.values,
-            weight_scale=weights.scale,
-            weight_zero_point=weights.zero_point,
-            bias=bias,
-            strides=geometry.strides,
-            pads=geometry.pads,
-            dilations=geometry.dilations,
-            groups=node.integer("group", 1),
-            scale=result.scale,
-            zero_point=result.zero_point,
-            origin=(node.name,),
-        )
-
-    return Pending(node.name, shape, make)
+    return Pending(node.name, shape, lambda result: convolution(node, source, result, weights, bias, geometry))
 
 
-def _bias(context: Context, node: SourceNode, source: Value, weights: QuantizedWeights) -> npt.NDArray[np.int32]:
+def convolution(
+    node: SourceNode,
+    source: Value,
+    result: Value,
+    weights: QuantizedWeights,
+    bias: npt.NDArray[np.int32],
+    geometry: Geometry,
+) -> Conv:
+    """The IR operator."""
+    return Conv(
+        name=node.name,
+        source=source.name,
+        result=result.name,
+        weights=weights.values,
+        weight_scale=weights.scale,
+        weight_zero_point=weights.zero_point,
+        bias=bias,
+        strides=geometry.strides,
+        pads=geometry.pads,
+        dilations=geometry.dilations,
+        groups=geometry.groups,
+        scale=result.scale,
+        zero_point=result.zero_point,
+        origin=(node.name,),
+    )
+
+
+def quantized_node_bias(
+    walk: Walk, node: SourceNode, source: Value, weights: QuantizedWeights
+) -> npt.NDArray[np.int32]:
+    """The third input as int32 at the convolution's scale."""
     name = node.inputs[2] if len(node.inputs) > 2 else ""
-    constants = context.source.constants
-    if name and name not in context.weights and name not in constants:
+    if name and name not in walk.weights and name not in walk.constants:
         raise UnsupportedModel(node.name, f"bias {name} is not a constant", "export the bias as an initializer")
-    scale = (np.float32(source.scale) * weights.scale).astype(np.float32)
-    return quantized_bias(node.name, context.weights.get(name), constants.get(name), constants, scale)
+    with np.errstate(over="ignore", under="ignore"):
+        scale = (np.float32(source.scale) * weights.scale).astype(np.float32)
+    if not np.isfinite(scale).all() or (scale < np.finfo(np.float32).tiny).any():
+        raise BadQuantization(node.name, "input scale x weight scale is no float32 number", "quantise the model again")
+    return quantized_bias(node.name, walk.weights.get(name), walk.constants.get(name), scale)
 
 
 @dataclass(frozen=True)
-class _Geometry:
+class Geometry:
+    """Strides, pads (top, bottom, left, right), dilations and groups, checked against the shapes."""
+
     strides: tuple[int, int]
     pads: tuple[int, int, int, int]
     dilations: tuple[int, int]
+    groups: int
 
     def result(self, node: SourceNode, source: Value, weights: Array) -> Shape:
+        """Extents of the result; raises when the numbers do not agree."""
         outputs, inputs, height, width = weights.shape
-        groups = node.integer("group", 1)
+        groups = self.groups
         kernel = node.integers("kernel_shape", (height, width))
         agree = groups >= 1 and inputs * groups == source.channels and outputs % groups == 0
         if kernel != (height, width) or not agree:
@@ -86,7 +103,15 @@ class _Geometry:
         return Shape(rows, cols, outputs)
 
 
-def _pair(node: SourceNode, name: str) -> tuple[int, int]:
+def geometry_of(node: SourceNode, source: Value, weights: Array) -> Geometry:
+    """The attributes of a Conv."""
+    strides, dilations = pair(node, "strides"), pair(node, "dilations")
+    pads = pads_of(node, source, (weights.shape[2], weights.shape[3]), strides, dilations)
+    return Geometry(strides, pads, dilations, node.integer("group", 1))
+
+
+def pair(node: SourceNode, name: str) -> tuple[int, int]:
+    """Two numbers, 1 when absent."""
     first, second = node.integers(name, (1, 1))
     return first, second
 
@@ -95,11 +120,26 @@ def _extent(size: int, pads: int, kernel: int, stride: int, dilation: int) -> in
     return (size + pads - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def _pads(node: SourceNode) -> tuple[int, int, int, int]:
+def pads_of(
+    node: SourceNode, source: Value, kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]
+) -> tuple[int, int, int, int]:
+    """Top, bottom, left, right from ``pads`` or ``auto_pad``."""
     auto = node.text("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        rows = _same(source.height, kernel[0], strides[0], dilations[0])
+        cols = _same(source.width, kernel[1], strides[1], dilations[1])
+        lower = auto == "SAME_LOWER"
+        (top, bottom), (left, right) = ((-(-n // 2), n // 2) if lower else (n // 2, -(-n // 2)) for n in (rows, cols))
+        return top, bottom, left, right
     if auto not in ("NOTSET", "VALID"):
         raise UnsupportedModel(node.name, f"auto_pad {auto}", "export explicit pads")
     top, left, bottom, right = (0, 0, 0, 0) if auto == "VALID" else node.integers("pads", (0, 0, 0, 0))
     if min(top, left, bottom, right) < 0:
         raise UnsupportedModel(node.name, "negative pads", "export explicit pads of at least 0")
-    return top, left, bottom, right
+    return top, bottom, left, right
+
+
+def _same(extent: int, kernel: int, stride: int, dilation: int) -> int:
+    if min(kernel, stride, dilation) < 1:
+        return 0
+    return max(0, (-(-extent // stride) - 1) * stride + dilation * (kernel - 1) + 1 - extent)

@@ -1,27 +1,32 @@
 """What stands between a float ONNX edge and the integer IR while its quantisation is not known yet.
 
-A converter reads settled (dequantised) inputs and returns a :class:`Pending`, which becomes IR when
-QuantizeLinear names the parameters of the result. ReLUs and Clips collect as ranges on the way.
+A converter reads quantised inputs and returns a :class:`Pending`, which becomes IR when QuantizeLinear names
+the parameters of the result. ReLUs and Clips collect as ranges on the way. An operator that only moves bytes
+``keeps`` its source's parameters and needs no QuantizeLinear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.errors import UnsupportedModel
+from compiler.importer.axes import Axes
 from compiler.importer.quantization import ActivationParameters
-from compiler.importer.source import SourceGraph, SourceNode
 from compiler.ir import Clamp, Clip, Operator, Value
 
 
 @dataclass(frozen=True)
-class Settled:
-    """A float tensor that is exactly a quantised value."""
+class Held:
+    """A tensor that is exactly a quantised value: float behind DequantizeLinear, or integer. ``axes``: how a
+    tensor that is not 1 x C x H x W lies in the value.
+    """
 
     value: str
+    axes: Axes | None = None
+    integer: bool = False
+    signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,19 @@ class Range:
 
 @dataclass(frozen=True)
 class Pending:
-    """An operator that waits for its result's parameters, with the ReLUs and Clips that follow it."""
+    """An operator that waits for its result's parameters, with the ReLUs and Clips that follow it.
+
+    ``keeps``: the value whose parameters the result may take over. ``axes``: how the float tensor lies in the
+    result.
+    """
 
     node: str
     shape: Shape
     make: Callable[[Value], Operator | None]
     ranges: tuple[tuple[str, Range], ...] = ()
     source: str = ""  # set when there is no operator, only ranges on this settled value
+    keeps: Value | None = None
+    axes: Axes | None = None
 
     def settle(self, result: Value) -> list[tuple[Value, Operator]]:
         """The operators that make ``result``, each with its own result value."""
@@ -81,25 +92,3 @@ class Pending:
 def _made(operator: Operator | None) -> Operator:
     assert operator is not None
     return operator
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a converter may look at."""
-
-    source: SourceGraph
-    values: Mapping[str, Value]
-    settled: Mapping[str, Settled]
-    pending: Mapping[str, Pending]
-    weights: Mapping[str, SourceNode]
-    notes: list[str]
-    operators: list[Operator]
-
-    def operand(self, node: SourceNode, index: int) -> Value:
-        """The quantised value behind an input; raises when the edge is float."""
-        name = node.inputs[index] if index < len(node.inputs) else ""
-        if name in self.settled:
-            return self.values[self.settled[name].value]
-        producer = self.pending[name].node if name in self.pending else (name or f"input {index}")
-        reason = f"the edge from {producer} is float"
-        raise UnsupportedModel(node.name, reason, "put QuantizeLinear and DequantizeLinear on this edge")

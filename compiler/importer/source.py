@@ -6,9 +6,10 @@ every read name defined, exactly one input, sizes within the limits. Nothing her
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,13 @@ from compiler.limits import LIMITS
 Array = npt.NDArray[np.generic]
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | Array
 _EXPORT = "export the model again"
-_DOMAINS = {"", "ai.onnx"}
+_DOMAINS = {"": "", "ai.onnx": "", "com.microsoft": "", "edgeloop": "edgeloop."}
+_MICROSOFT = frozenset(
+    {"QGemm", "QLinearConv", "DequantizeLinear", "QuantizeLinear"}
+    | {f"QLinear{name}" for name in ("Add", "Mul", "Concat", "Sigmoid", "LeakyRelu", "Softmax")}
+    | {"QLinearAveragePool", "QLinearGlobalAveragePool"}
+)
+_TYPES = {onnx.TensorProto.FLOAT: "float", onnx.TensorProto.UINT8: "uint8", onnx.TensorProto.INT8: "int8"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,13 @@ class SourceNode:
             raise BrokenModel(self.name, f"attribute {name} is not an integer", _EXPORT)
         return value
 
+    def real(self, name: str, default: float) -> float:
+        """A finite number attribute."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise BrokenModel(self.name, f"attribute {name} is not a finite number", _EXPORT)
+        return float(value)
+
     def text(self, name: str, default: str) -> str:
         """A string attribute."""
         value = self.attributes.get(name, default)
@@ -56,14 +70,26 @@ class SourceNode:
             raise BrokenModel(self.name, f"attribute {name} must have {len(default)} integers", _EXPORT)
         return tuple(int(v) for v in value)
 
+    def some_integers(self, name: str) -> tuple[int, ...] | None:
+        """A list-of-integers attribute of any length; None when absent."""
+        if name not in self.attributes:
+            return None
+        value = self.attributes[name]
+        if not isinstance(value, tuple) or not all(isinstance(v, int) for v in value):
+            raise BrokenModel(self.name, f"attribute {name} is not a list of integers", _EXPORT)
+        return tuple(int(v) for v in value)
+
 
 @dataclass(frozen=True)
 class SourceGraph:
-    """The model as read. ``input_shape`` is batch, channels, height, width; None where dynamic."""
+    """The model as read. ``input_shape`` is batch, channels, height, width; None where dynamic. ``input_type`` is
+    float, uint8 or int8.
+    """
 
     name: str
     input: str
     input_shape: tuple[int | None, ...]
+    input_type: str
     outputs: tuple[str, ...]
     nodes: tuple[SourceNode, ...]
     constants: Mapping[str, Array]
@@ -87,15 +113,38 @@ def read_source(model: bytes) -> SourceGraph:
     if len(inputs) != 1 or not graph.output:
         reason = f"{len(inputs)} inputs and {len(graph.output)} outputs, one input and an output are needed"
         raise UnsupportedModel("model", reason, "export the network with the frame as its only input")
-    nodes = [_node(index, node) for index, node in enumerate(graph.node)]
+    _check_opset(proto)
+    nodes = _distinct([_node(index, node) for index, node in enumerate(graph.node)])
     return SourceGraph(
         name=_name(graph.name or "model"),
         input=inputs[0].name,
         input_shape=_shape(inputs[0]),
+        input_type=_TYPES[inputs[0].type.tensor_type.elem_type],
         outputs=tuple(entry.name for entry in graph.output),
         nodes=_ordered(nodes, {inputs[0].name, *constants}, [entry.name for entry in graph.output]),
         constants=constants,
     )
+
+
+def _check_opset(proto: onnx.ModelProto) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    for entry in proto.opset_import:
+        if entry.domain in ("", "ai.onnx") and not 1 <= entry.version <= newest:
+            reason = f"opset {entry.version}, this compiler knows 1 to {newest}"
+            raise UnsupportedModel("model", reason, "export for an older opset")
+
+
+def _distinct(nodes: list[SourceNode]) -> list[SourceNode]:
+    """The same nodes under different names: kernels, constants and reports go by name."""
+    taken: set[str] = set()
+    result = []
+    for node in nodes:
+        name, number = node.name, 1
+        while name in taken:
+            name, number = f"{node.name}#{number}", number + 1
+        taken.add(name)
+        result.append(node if name == node.name else replace(node, name=name))
+    return result
 
 
 def _constant(tensor: onnx.TensorProto) -> tuple[str, Array]:
@@ -111,11 +160,11 @@ def _constant(tensor: onnx.TensorProto) -> tuple[str, Array]:
 
 def _node(index: int, node: onnx.NodeProto) -> SourceNode:
     name = _name(node.name or f"{node.op_type}_{index}")
-    if node.domain not in _DOMAINS:
+    if node.domain not in _DOMAINS or (node.domain == "com.microsoft" and node.op_type not in _MICROSOFT):
         reason = f"operator {node.domain}.{node.op_type} is not in the standard domain"
         raise UnsupportedModel(name, reason, "export with standard ONNX operators and QDQ quantisation")
     attributes = {entry.name: _attribute(name, entry) for entry in node.attribute}
-    return SourceNode(name, node.op_type, tuple(node.input), tuple(node.output), attributes)
+    return SourceNode(name, _DOMAINS[node.domain] + node.op_type, tuple(node.input), tuple(node.output), attributes)
 
 
 def _attribute(node: str, entry: onnx.AttributeProto) -> Attribute:
@@ -137,9 +186,9 @@ def _attribute(node: str, entry: onnx.AttributeProto) -> Attribute:
 
 def _shape(entry: onnx.ValueInfoProto) -> tuple[int | None, ...]:
     kind = entry.type.tensor_type
-    if kind.elem_type != onnx.TensorProto.FLOAT or len(kind.shape.dim) != 4:
-        reason = f"type {kind.elem_type} with {len(kind.shape.dim)} axes, float [1, C, H, W] is needed"
-        raise UnsupportedModel(entry.name, reason, "export the frame as one NCHW float input")
+    if kind.elem_type not in _TYPES or len(kind.shape.dim) != 4:
+        reason = f"type {kind.elem_type} with {len(kind.shape.dim)} axes, float or 8-bit [1, C, H, W] is needed"
+        raise UnsupportedModel(entry.name, reason, "export the frame as one NCHW input")
     return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
 
 

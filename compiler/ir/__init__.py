@@ -11,10 +11,11 @@ from compiler.ir.core import Add, Block, Clip, Conv, Move, Residual
 from compiler.ir.graph import STRUCTURAL, Graph, Operator, Place, Simple, check, flat, place
 from compiler.ir.host import Host, HostFunction
 from compiler.ir.shape import Join, Pad, Part, Permute
-from compiler.ir.values import PLAIN, Clamp, Value, View, Window
+from compiler.ir.values import OPEN, PLAIN, Clamp, Value, View, Window
 from compiler.ir.vector import Mul, Pool, Resize, Rounding, Table, Transformation
 
 __all__ = [
+    "OPEN",
     "PLAIN",
     "STRUCTURAL",
     "Add",
