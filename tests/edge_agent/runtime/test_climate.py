@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,7 +80,7 @@ def test_the_clock_steps_at_most_once_in_its_step_time() -> None:
     climate = DeviceClimate(SPEC, ClimateModel(ambient_c=95.0, step_s=10.0))
     points = [now.point for now in run(climate, 30, 1.0)]
     changes = [index for index in range(1, len(points)) if points[index] != points[index - 1]]
-    assert all(b - a >= 20 for a, b in zip(changes, changes[1:], strict=False))
+    assert all(b - a >= 20 for a, b in pairwise(changes))
     assert points[-1] == len(SPEC.dvfs) - 1
 
 

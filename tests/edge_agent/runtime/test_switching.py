@@ -91,7 +91,7 @@ def test_a_switch_is_free_in_simulated_time_and_takes_no_memory() -> None:
     loaded = device.load(two_profiles(*NETS), bind_all=True)
     cost = measure_switch(device, loaded, ["p0", "p1"])
     assert cost.simulated_ms == 0.0
-    assert cost.held_bytes == 0
+    assert cost.array_bytes == 0
     assert cost.peak_bytes < 4096  # Python's own numbers and tuples, no map and no constant
     frame = np.zeros(NETS[1].size, np.uint8)
     steady = [device.infer(loaded, frame).simulated_ms for _ in range(2)]
