@@ -17,6 +17,7 @@ from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.faults import FaultSource
 from edge_agent.runtime.npu.limits import LIMITS
 from edge_agent.runtime.npu.memory import Memory, aligned_zeros
+from edge_agent.runtime.npu.occupancy import occupancy
 from edge_agent.runtime.npu.steady import keeps_prologue
 from edge_agent.runtime.npu.timing import CommandTime, FrameTime, Timer
 
@@ -86,6 +87,11 @@ class BoundProfile:
         """Return when each command of a frame runs, in stream order."""
         frame = [bound.command for bound in self.commands[self.profile.n_prologue :]]
         return list(Timer(self._spec, array, mhz).timeline(frame))
+
+    def occupancy(self) -> list[int]:
+        """Return the bytes of SRAM held while each command of the frame runs."""
+        commands, cut = [bound.command for bound in self.commands], self.profile.n_prologue
+        return occupancy(commands[:cut], commands[cut:])
 
     def prologue_time(self, array: ArrayModel, mhz: float) -> FrameTime:
         """Return the nominal time of the prologue."""

@@ -138,6 +138,12 @@ class NpuDevice:
             bound = self._bound(loaded, index)
         return bound.timeline(self.array_model, self.mhz)
 
+    def occupancy(self, loaded: LoadedProgram, profile: str | int) -> list[int]:
+        """Return the bytes of SRAM held while each command of a frame runs."""
+        index = loaded.program.profile_index(profile)
+        with self._memory.lock:
+            return self._bound(loaded, index).occupancy()
+
     def make_ready(self, loaded: LoadedProgram, profile: str | int) -> float:
         """Bring the constants of a profile into the SRAM unless they are there; returns simulated milliseconds."""
         index = loaded.program.profile_index(profile)

@@ -12,10 +12,10 @@ class NpuLimits:
     hang_ms: float = 500.0
     """Simulated time after which the driver gives a hung run up."""
 
-    cached_kernels: int = 256
+    cached_kernels: int = 512
     """Compiled engine kernels that one process keeps, shared by content."""
 
-    cached_programs: int = 8
+    cached_programs: int = 16
     """Bound profiles that one memory keeps."""
 
     largest_block: int = 16
@@ -32,6 +32,9 @@ class NpuLimits:
 
     max_commands: int = 65_536
     """Commands in one profile's stream."""
+
+    traced_commands: int = 100_000
+    """Commands in one exported kernel trace."""
 
 
 LIMITS = NpuLimits()
