@@ -1,0 +1,101 @@
+"""Where each operator runs, why, and which driver it needs.
+
+A rule's docstring is the reason. The matrix of driver versions is ``MINIMUM_DRIVER``; a driver older than an
+operator's minimum cannot run it, and nothing is re-placed in silence: ``unsupported`` names the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler.ir import Add, Clip, Conv, Graph, Host, HostFunction, Join, Move, Mul, Part, Pool, Resize, Simple, Table
+from compiler.ir import flat as opened
+
+
+class Placement(Enum):
+    """Which processor."""
+
+    NPU = "NPU"
+    HOST = "CPU"
+    NOTHING = "no command"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One operator of the graph and where it runs. ``str`` is the line of the report."""
+
+    operator: str
+    origin: tuple[str, ...]
+    placement: Placement
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.origin) or self.operator} -> {self.placement.value}: {self.reason}"
+
+
+HOST_REASONS: Mapping[HostFunction, str] = {
+    HostFunction.SOFTMAX: "exponentials and a division by a sum have no NPU command",
+    HostFunction.MATRIX_PRODUCT: "the array takes constant weights only, here both operands are activations",
+    HostFunction.DEFORMABLE_ALIGNMENT: "addresses that depend on data have no NPU command",
+    HostFunction.DYNAMIC_UPSAMPLING: "filters that differ by pixel have no NPU command",
+    HostFunction.LINEAR_TEMPORAL_ATTENTION: "a division of two activations has no NPU command",
+    HostFunction.GLOBAL_MOTION_WARP: "addresses that depend on data have no NPU command",
+}
+
+MINIMUM_DRIVER: Mapping[type, str] = {
+    Conv: "1.0.0",
+    Add: "1.0.0",
+    Move: "1.0.0",
+    Clip: "1.1.0",
+    Table: "1.1.0",
+    Mul: "1.1.0",
+    Pool: "1.1.0",
+    Resize: "1.1.0",
+    Join: "1.1.0",
+    Part: "1.1.0",
+    Host: "1.2.0",
+}
+
+
+def place_operators(graph: Graph) -> tuple[Placed, ...]:
+    """Every operator in order; blocks opened."""
+    return tuple(_placed(step) for step in opened(graph.operators))
+
+
+def _placed(step: Simple) -> Placed:
+    if isinstance(step, Host):
+        return Placed(step.name, step.origin, Placement.HOST, HOST_REASONS[step.function])
+    if isinstance(step, Join | Part):
+        return Placed(step.name, step.origin, Placement.NOTHING, "a window of another map, nothing is moved")
+    return Placed(step.name, step.origin, Placement.NPU, f"{type(step).__name__.upper()} command")
+
+
+def minimum_driver(step: Simple) -> str:
+    """The oldest driver that runs an operator. A subtraction needs the second driver, an addition the first."""
+    if isinstance(step, Add) and step.subtract:
+        return "1.1.0"
+    if isinstance(step, Conv) and step.residual is not None and step.residual.subtract:
+        return "1.1.0"
+    return MINIMUM_DRIVER.get(type(step), "1.1.0")
+
+
+def unsupported(graph: Graph, driver: str) -> tuple[str, ...]:
+    """One sentence for each operator that a driver of this version lacks; empty when it runs the graph."""
+    return tuple(_lacks(graph, driver))
+
+
+def _lacks(graph: Graph, driver: str) -> Iterator[str]:
+    for step in opened(graph.operators):
+        needed = minimum_driver(step)
+        if _version(driver) < _version(needed):
+            node = ", ".join(step.origin) or step.name
+            yield f"{node}: {type(step).__name__} needs driver {needed}, {driver} lacks it"
+
+
+def _version(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split("."))
+    except ValueError as error:
+        raise ValueError(f"driver version {text!r} is not of the form 1.2.3") from error
