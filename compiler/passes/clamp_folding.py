@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.ir import Add, Clip, Conv, Graph, Operator
+import numpy as np
+
+from compiler.ir import Add, Clip, Conv, Graph, Mul, Operator, Pool, Table
 from compiler.passes.base import PassResult, Unfused
 
 
 class ClampFolding:
-    """Clip behind Conv or Add becomes part of it."""
+    """Clip behind Conv, Add, Mul, Pool or Table becomes part of it."""
 
     name = "clamp-folding"
 
@@ -47,8 +49,8 @@ class ClampFolding:
 
 def _obstacle(graph: Graph, clip: Clip) -> str | None:
     producer = graph.producer(clip.source)
-    if not isinstance(producer, Conv | Add):
-        return "no convolution or addition makes its source"
+    if not isinstance(producer, Conv | Add | Mul | Pool | Table):
+        return "no convolution, addition, product, pooling or table makes its source"
     if not graph.private_to(clip.source, clip):
         return f"{clip.source} has another reader"
     return None
@@ -59,8 +61,11 @@ def _folded(graph: Graph, clip: Clip) -> Graph:
     for operator in graph.operators:
         if operator is clip:
             continue
-        if operator.result == clip.source and isinstance(operator, Conv | Add):
-            origin = (*operator.origin, *clip.origin)
+        origin = (*operator.origin, *clip.origin)
+        if operator.result == clip.source and isinstance(operator, Table):
+            tables = np.clip(operator.tables, clip.clamp.low, clip.clamp.high)
+            operator = replace(operator, result=clip.result, tables=tables, origin=origin)
+        elif operator.result == clip.source and isinstance(operator, Conv | Add | Mul | Pool):
             clamp = operator.clamp.narrowed(clip.clamp)
             operator = replace(operator, result=clip.result, clamp=clamp, origin=origin)
         operators.append(operator)

@@ -1,5 +1,5 @@
-"""The order of the passes, and what they said. Order matters: clamps before layouts, layouts before
-additions.
+"""The order of the passes, and what they said. Order matters: clamps before tables, borders and channel orders before
+layouts, layouts before joins, joins before additions, and last what has no command of its own.
 """
 
 from __future__ import annotations
@@ -8,15 +8,32 @@ from dataclasses import dataclass
 
 from compiler.ir import Graph
 from compiler.passes.base import Pass, Unfused, apply
+from compiler.passes.channel_order import ChannelOrder
 from compiler.passes.clamp_folding import ClampFolding
+from compiler.passes.concat_in_place import ConcatInPlace
+from compiler.passes.dead_code import DeadCode
+from compiler.passes.legalisation import Legalisation
+from compiler.passes.pad_folding import PadFolding
 from compiler.passes.pixel_shuffle_hoisting import PixelShuffleHoisting
 from compiler.passes.residual_fusion import ResidualFusion
 from compiler.passes.space_to_depth_sinking import SpaceToDepthSinking
+from compiler.passes.table_fusion import TableFusion
 
-NEEDED: tuple[Pass, ...] = (ClampFolding(),)
-"""What no program can do without: an integer convolution has its clamp."""
+NEEDED: tuple[Pass, ...] = (ClampFolding(), Legalisation())
+"""What no program can do without: an integer convolution has its clamp, and every operator a command."""
 
-PASSES: tuple[Pass, ...] = (ClampFolding(), SpaceToDepthSinking(), PixelShuffleHoisting(), ResidualFusion())
+PASSES: tuple[Pass, ...] = (
+    DeadCode(),
+    ClampFolding(),
+    TableFusion(),
+    PadFolding(),
+    ChannelOrder(),
+    SpaceToDepthSinking(),
+    PixelShuffleHoisting(),
+    ConcatInPlace(),
+    ResidualFusion(),
+    Legalisation(),
+)
 
 
 @dataclass(frozen=True)

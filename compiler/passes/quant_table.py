@@ -8,14 +8,14 @@ the target.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.errors import BadQuantization, DoesNotFit
-from compiler.ir import Add, Conv, Graph, flat
+from compiler.ir import Add, Conv, Graph, Host, Mul, Pool, flat
 from contracts.npu import NpuSpec
 
 _AGAIN = "quantise the model again"
@@ -40,18 +40,18 @@ class QuantTableBuilder:
 
     def requires(self, graph: Graph) -> str | None:
         """Convolution names are unique."""
-        names = [op.name for op in flat(graph.operators) if isinstance(op, Conv)]
+        names = [conv.name for conv in _convolutions(graph)]
         return None if len(set(names)) == len(names) else "two convolutions have the same name"
 
     def run(self, graph: Graph) -> QuantTable:
         """Rows in execution order; raises BadQuantization or DoesNotFit."""
         data = bytearray()
         offsets: dict[str, int] = {}
+        for conv in _convolutions(graph):
+            offsets[conv.name] = len(data)
+            data += _row(graph, conv).tobytes()
+            data += bytes(-len(data) % self._spec.alignment)
         for operator in flat(graph.operators):
-            if isinstance(operator, Conv):
-                offsets[operator.name] = len(data)
-                data += _row(graph, operator).tobytes()
-                data += bytes(-len(data) % self._spec.alignment)
             _check_ratios(graph, operator)
         if len(data) > self._spec.quant_zone_bytes:
             reason = f"quantisation table of {len(data)} bytes, the zone has {self._spec.quant_zone_bytes}"
@@ -62,6 +62,14 @@ class QuantTableBuilder:
         """Aligned rows."""
         bad = [name for name, offset in table.offsets.items() if offset % self._spec.alignment]
         return f"row of {bad[0]} is misaligned" if bad else None
+
+
+def _convolutions(graph: Graph) -> Iterator[Conv]:
+    for operator in flat(graph.operators):
+        if isinstance(operator, Conv):
+            yield operator
+        elif isinstance(operator, Host) and operator.convolution is not None:
+            yield operator.convolution
 
 
 def _row(graph: Graph, conv: Conv) -> npt.NDArray[np.float32]:
@@ -92,8 +100,24 @@ def _check_ratios(graph: Graph, operator: object) -> None:
         a, b, name = graph.values[operator.a].scale, graph.values[operator.b].scale, operator.name
         result = graph.values[operator.result].scale
     else:
+        _check_multipliers(graph, operator)
         return
     ratios = [np.float32(scale) / np.float32(result) for scale in (a, b)]
     if not all(_RATIO_LOW <= ratio < _RATIO_HIGH for ratio in ratios):
         reason = f"operand scales {a:.3g} and {b:.3g} against the sum's {result:.3g}"
         raise BadQuantization(name, reason, "keep both ratios within 2^-14 and 2^8")
+
+
+def _check_multipliers(graph: Graph, operator: object) -> None:
+    """Products, averages and host operators rescale by one factor, which has to be a float32 number."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        if isinstance(operator, Mul) or (isinstance(operator, Host) and operator.b):
+            scales = [np.float32(graph.values[name].scale) for name in operator.reads]
+            factor = np.float32(np.float32(scales[0] * scales[-1]) / np.float32(graph.values[operator.result].scale))
+        elif isinstance(operator, Pool):
+            factor = np.float32(graph.values[operator.source].scale) / np.float32(graph.values[operator.result].scale)
+        else:
+            return
+    if not np.isfinite(factor) or factor < np.finfo(np.float32).tiny:
+        reason = "the factor between operand and result scales is zero or not finite"
+        raise BadQuantization(operator.name, reason, _AGAIN)
