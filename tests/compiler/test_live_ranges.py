@@ -1,0 +1,80 @@
+"""Live ranges: followed from the stream, never two at once in the same bytes, with names that people know."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from compiler.measures.live_ranges import Kind, LiveRange
+from contracts.npu import Space
+from tests.compiler.bundles import WAYS, profile
+
+EVERY = [(way, index) for way in WAYS for index in (0, 1)]
+
+
+def ranges(way: str, index: int = 0, space: Space = Space.SRAM) -> list[LiveRange]:
+    return [entry for entry in profile(way, index).ranges if entry.space == space]
+
+
+@pytest.mark.parametrize(("way", "index"), EVERY)
+def test_no_two_ranges_hold_the_same_bytes_at_the_same_time(way: str, index: int) -> None:
+    for one, other in itertools.combinations(profile(way, index).ranges, 2):
+        if one.shares_bytes(other):
+            assert one.end_ns <= other.begin_ns or other.end_ns <= one.begin_ns, (one, other)
+
+
+@pytest.mark.parametrize(("way", "index"), EVERY)
+def test_the_ranges_reach_exactly_the_peak(way: str, index: int) -> None:
+    found = profile(way, index)
+    peak = max(entry.offset + entry.size for entry in ranges(way, index))
+    assert found.profile.sram_peak - 128 < peak <= found.profile.sram_peak
+
+
+@pytest.mark.parametrize(("way", "index"), EVERY)
+def test_every_range_is_used_and_lies_in_the_frame(way: str, index: int) -> None:
+    end = profile(way, index).frame().estimate.total_ns
+    for entry in profile(way, index).ranges:
+        assert 0 <= entry.begin_ns <= entry.end_ns <= end * (1 + 1e-9)
+        assert entry.readers or entry.kind == Kind.OUTPUT, entry
+
+
+def test_a_planned_trunk_is_one_range_updated_in_place() -> None:
+    (trunk,) = [entry for entry in ranges("whole", 1) if entry.in_place]
+    assert trunk.label == "head … block2 → tail"
+    assert trunk.kind == Kind.MAP
+
+
+def test_middles_of_blocks_follow_each_other_in_the_same_bytes() -> None:
+    middles = [entry for entry in ranges("whole", 1) if entry.label.startswith("inside block")]
+    assert [entry.label for entry in sorted(middles, key=lambda e: e.begin_ns)] == [
+        f"inside block{i}" for i in range(3)
+    ]
+    assert len({entry.offset for entry in middles}) == 1
+
+
+def test_stripes_make_rings_and_rows_on_their_way() -> None:
+    kinds = {entry.kind for entry in ranges("striped")}
+    assert {Kind.RING, Kind.STAGING, Kind.WEIGHTS, Kind.SCALES} <= kinds
+    labels = [entry.label for entry in ranges("striped") if entry.kind == Kind.STAGING]
+    assert any(label.startswith("rows in, for head") for label in labels)
+    assert any(label.startswith("rows out, from tail") for label in labels)
+
+
+def test_resident_constants_live_for_the_whole_frame() -> None:
+    (weights,) = [entry for entry in ranges("striped") if entry.kind == Kind.WEIGHTS]
+    assert weights.resident
+    assert (weights.begin_ns, weights.end_ns) == (0.0, profile("striped").frame().estimate.total_ns)
+
+
+def test_streamed_constants_are_named_after_their_kernel() -> None:
+    labels = {entry.label for entry in ranges("unplanned") if entry.kind == Kind.WEIGHTS}
+    assert "weights of conv0" in labels
+
+
+def test_maps_in_ddr_are_neither_input_nor_output() -> None:
+    outside = ranges("unplanned", 0, Space.DDR)
+    assert [entry.label for entry in outside if entry.kind == Kind.INPUT] == ["input frame"]
+    assert [entry.label for entry in outside if entry.kind == Kind.OUTPUT] == ["output y"]
+    assert profile("unplanned").spilled > 0
+    assert profile("striped").spilled == 0
