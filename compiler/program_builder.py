@@ -245,4 +245,5 @@ def _profile(compiled: CompiledProfile, streams: int) -> Profile:
         ddr_extent=plan.ddr_extent,
         ddr_bytes=compiled.ideal.ddr_bytes,
         sram_peak=plan.peak,
+        streams=streams,
     )

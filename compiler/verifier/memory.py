@@ -40,15 +40,23 @@ class Memory:
         self.report = report
         self.values = Values()
         self.queues = Queues(report, n_prologue)
+        self._unaligned: dict[tuple[int, str], int] = {}
         self.ends: list[tuple[int, int, int]] = []  # (command, value, rows): there the value must end
         self._n_prologue = n_prologue
         self._alignment = alignment
-        self._roles = roles
+        self.roles = roles
         self._rows = {int(Space.SRAM): Rows(), int(Space.DDR): Rows()}
 
-    def begin_frame(self, region: Region, zero_point: int, scale: float) -> None:
-        """The input is written before the first command of the frame."""
-        self.write(FRAME, COMPUTE, region, self.values.intern("frame", zero_point, scale), 0)
+    def begin_frame(self, stream: int, region: Region, zero_point: int, scale: float) -> None:
+        """The input of a stream is written before the first command of the frame."""
+        self.write(FRAME, COMPUTE, region, self.values.intern(("frame", stream), zero_point, scale), 0)
+
+    def align(self, index: int, region: Region, what: str) -> None:
+        """Maps start at a multiple of the alignment; a part of one may start anywhere in it, and is read
+        through the whole.
+        """
+        if region.offset % self._alignment and not region.window and region.space in self._rows:
+            self._unaligned[index, what] = region.offset
 
     def read(self, index: int, queue: int, region: Region, zero_point: int | None, what: str) -> Reading:
         """A command reads a region; a ``zero_point`` of None takes any."""
@@ -86,7 +94,7 @@ class Memory:
                 late = max(late, slot.parts[0].writer)
             at = end
         self.queues.ordered(index, COMPUTE, late, f"{role} is brought by command {late}")
-        self._roles.use(self.report, index, tuple(ranges), role)
+        self.roles.use(self.report, index, tuple(ranges), role)
         return tuple(ranges)
 
     def write(self, index: int, queue: int, region: Region, value: int, row: int) -> None:
@@ -110,6 +118,7 @@ class Memory:
         rows = self._rows[region.space]
         retired = _Retired()
         part = Part(0, piece.size, UNKNOWN, 0, index, queue)
+        self.roles.coverage.brought.add((piece.space, piece.offset, piece.offset + piece.size))
         for slot in rows.meeting(region.offset, region.offset + piece.size):
             self._drop(retired, rows, slot, part)
         rows.put(Slot(region.offset, 1, piece.size, part, piece))
@@ -122,19 +131,16 @@ class Memory:
             return None
         slot.parts[0].dma_read = index
         at = region.offset - slot.start
-        slot.piece.used.add((at, at + region.size))
         return Piece(slot.piece.space, slot.piece.offset + at, region.size)
 
     def finish(self) -> None:
-        """At END: nothing but outputs is left unread, constants least of all."""
+        """At END: nothing that the frame wrote is left unread."""
         unread: dict[int, tuple[int, int]] = {}
         for rows in self._rows.values():
             for slot in rows.at.values():
-                if slot.piece is not None:
-                    self._gaps(slot.parts[0].writer, slot.piece)
-                    continue
                 for part in slot.parts:
-                    if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME:
+                    brought = slot.piece is not None and part.writer < self._n_prologue
+                    if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME and not brought:
                         low, high = unread.get(part.writer, (slot.start, slot.end))
                         unread[part.writer] = min(low, slot.start), max(high, slot.end)
         for writer, (low, high) in sorted(unread.items()):
@@ -183,7 +189,6 @@ class Memory:
 
     def _use(self, slot: Slot, piece: Piece, low: int, high: int, index: int, ranges: list[Range]) -> None:
         slot.parts[0].compute_read = index
-        piece.used.add((low - slot.start, high - slot.start))
         offset = piece.offset + low - slot.start
         if ranges and ranges[-1][0] == piece.space and ranges[-1][2] == offset:
             ranges[-1] = piece.space, ranges[-1][1], offset + high - low
@@ -193,19 +198,12 @@ class Memory:
     def _drop(self, retired: _Retired, rows: Rows, slot: Slot, by: Part) -> None:
         rows.drop(slot)
         for part in slot.parts:
-            self._retire(retired, by.writer, by.queue, part, constant=slot.piece is not None)
-        if slot.piece is not None and slot.parts[0].writer not in retired.prologue:
-            self._gaps(slot.parts[0].writer, slot.piece)
+            self._retire(retired, by.writer, by.queue, part)
 
-    def _gaps(self, writer: int, piece: Piece) -> None:
-        for low, high in piece.gaps(self._alignment):
-            name = Space(piece.space).name
-            self.report.add(writer, "constants", f"bytes {low}..{high} of {name} are brought and never read")
-
-    def _retire(self, retired: _Retired, index: int, queue: int, part: Part, *, constant: bool = False) -> None:
+    def _retire(self, retired: _Retired, index: int, queue: int, part: Part) -> None:
         if part.writer < self._n_prologue <= index and part.writer != FRAME:
             retired.prologue.add(part.writer)
-        if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME and not constant:
+        if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME:
             retired.unread.add(part.writer)
         if part.queue != queue and part.writer > retired.written:
             retired.written = part.writer

@@ -50,6 +50,13 @@ class Region(NamedTuple):
         return packed and not self.ring_rows and (self.rows == 1 or self.row_stride == self.cols * self.channels)
 
     @property
+    def window(self) -> bool:
+        """Whether the region is visibly a part of larger rows: some columns, or some channels of each
+        pixel.
+        """
+        return self.pixel_stride > self.channels or self.row_stride > self.cols * self.pixel_stride
+
+    @property
     def logical(self) -> tuple[int, int, int]:
         """Rows, cols, channels of the logical tensor."""
         if self.layout in (Layout.S2D, Layout.D2S):
@@ -57,6 +64,13 @@ class Region(NamedTuple):
         if self.layout == Layout.NEAREST:
             return self.rows * self.block, self.cols * self.block, self.channels
         return self.rows, self.cols, self.channels
+
+    def split(self, parts: int) -> list[Region]:
+        """An image without a ring as that many runs of rows; itself when they do not divide it."""
+        if parts < 1 or self.ring_rows or self.rows % parts:
+            return [self]
+        rows = self.rows // parts
+        return [self._replace(rows=rows, offset=self.offset + part * rows * self.row_stride) for part in range(parts)]
 
     def starts(self) -> Sequence[int]:
         """First byte of each row, from the top."""
@@ -111,7 +125,7 @@ def image(offset: int, height: int, width: int, channels: int) -> Region:
     return Region(Space.DDR, Layout.NHWC, 0, offset, height, width, channels, width * channels, channels)
 
 
-def problem(region: Region, sizes: dict[int, int], alignment: int, layouts: tuple[Layout, ...]) -> str | None:
+def problem(region: Region, sizes: dict[int, int], layouts: tuple[Layout, ...]) -> str | None:
     """The first rule that the region breaks on its own; None when it is sound."""
     if region.space not in sizes:
         return f"space {region.space} is not allowed here"
@@ -131,8 +145,6 @@ def problem(region: Region, sizes: dict[int, int], alignment: int, layouts: tupl
         return trouble
     if region.end > sizes[region.space]:
         return f"ends at {region.end}, the space has {sizes[region.space]} bytes"
-    if region.offset % alignment:
-        return f"offset {region.offset} is not a multiple of {alignment}"
     return None
 
 

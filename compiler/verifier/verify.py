@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.verifier.commands import Command, decode, form_problem, reserved_set
-from compiler.verifier.constants import Roles
+from compiler.verifier.constants import Coverage, Roles
 from compiler.verifier.convolution import check_conv, check_pool
 from compiler.verifier.elementwise import check_pair, check_table
 from compiler.verifier.findings import Finding
@@ -18,7 +18,7 @@ from compiler.verifier.movement import check_dma, check_shuffle
 from compiler.verifier.queues import COMPUTE, DMA
 from compiler.verifier.regions import image
 from compiler.verifier.traffic import check_traffic
-from contracts.npu import Layout, NpuSpec, Op, OutputTensor, Program
+from contracts.npu import Layout, NpuSpec, Op, OutputTensor, Program, Space
 
 CHECKS: dict[int, Callable[[Frame, int, Command], None]] = {
     Op.DMA: check_dma,
@@ -38,11 +38,14 @@ def verify_program(program: Program, spec: NpuSpec) -> list[Finding]:
     if program.target != spec.name:
         return [Finding("-", -1, "target", f"compiled for {program.target}, not {spec.name}")]
     findings = _quant_findings(program, spec)
-    roles = Roles()
+    coverage = Coverage()
     for index, profile in enumerate(program.profiles):
-        frame = Frame(program, spec, profile, roles)
+        frame = Frame(program, spec, profile, Roles(profile.name, coverage))
         _walk(frame, program.commands(index))
         findings += frame.report.findings
+    for space, low, high in coverage.gaps(spec.alignment):
+        text = f"bytes {low}..{high} of section {Space(space).name} are brought and never read"
+        findings.append(Finding("-", -1, "constants", text))
     return findings
 
 
@@ -61,7 +64,7 @@ def _walk(frame: Frame, stream: npt.NDArray[np.void]) -> None:
     for output in frame.profile.outputs:
         _output(frame, len(commands) - 1, output)
     frame.memory.finish()
-    frame.stripes.finish()
+    frame.stripes.finish(frame.memory.values)
     check_traffic(frame.report, frame.profile, frame.spec, commands, frame.sram_end)
 
 
@@ -69,6 +72,8 @@ def _profile(frame: Frame, commands: int) -> None:
     profile, spec = frame.profile, frame.spec
     if not 0 <= profile.n_prologue < commands:
         frame.report.add(-1, "profile", f"a prologue of {profile.n_prologue} commands in a stream of {commands}")
+    if profile.streams < 1 or profile.input_height % max(profile.streams, 1):
+        frame.report.add(-1, "profile", f"{profile.input_height} rows are not {profile.streams} frames")
     if profile.sram_peak > spec.sram_bytes or profile.ddr_extent > spec.ddr_bytes:
         text = f"peak {profile.sram_peak} or DDR {profile.ddr_extent} exceeds the target"
         frame.report.add(-1, "profile", text)
@@ -77,7 +82,8 @@ def _profile(frame: Frame, commands: int) -> None:
 def _begin(frame: Frame) -> None:
     region = frame.region(-1, frame.input_region(), "input", (Layout.NHWC,))
     if region is not None:
-        frame.memory.begin_frame(region, frame.profile.input_zero_point, frame.input_scale())
+        for stream, part in enumerate(region.split(frame.profile.streams)):
+            frame.memory.begin_frame(stream, part, frame.profile.input_zero_point, frame.input_scale())
 
 
 def _command(frame: Frame, index: int, command: Command) -> None:
@@ -102,9 +108,10 @@ def _output(frame: Frame, end: int, output: OutputTensor) -> None:
     region = image(output.ddr_offset, output.height, output.width, output.channels)
     if frame.region(end, region, what, (Layout.NHWC,)) is None:
         return
-    operand = frame.operand(end, region, output.zero_point, what)
-    frame.scale(end, operand, float(np.float32(output.scale)), what)
-    frame.whole(end, operand, what)
+    for part in region.split(frame.profile.streams):
+        operand = frame.operand(end, part, output.zero_point, what)
+        frame.scale(end, operand, float(np.float32(output.scale)), what)
+        frame.whole(end, operand, what)
 
 
 def _quant_findings(program: Program, spec: NpuSpec) -> list[Finding]:

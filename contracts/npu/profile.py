@@ -27,7 +27,8 @@ class Profile:
 
     ``n_prologue`` commands at the head of the stream run once at load or profile switch; ``ddr_extent`` is
     the DDR array's size, ``ddr_bytes`` the traffic of one frame (prologue left out), ``sram_peak`` the
-    highest byte used.
+    highest byte used. With several ``streams`` input and outputs are that many maps below each other, each one a frame
+    of its own.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Profile:
     ddr_extent: int
     ddr_bytes: int
     sram_peak: int
+    streams: int = 1
 
     @property
     def input(self) -> tuple[int, int, int]:

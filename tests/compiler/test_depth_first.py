@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.reference_nets import NETS, qdq_model
+from benchmarks.reference_nets import net_named, qdq_model, quantized_net
 from compiler import golden
 from compiler.driver import compile_one, read_model
 from compiler.options import CompileOptions
@@ -104,7 +104,7 @@ def test_intermediates_never_touch_ddr() -> None:
 
 def test_transfers_one_stripe_ahead_are_hidden_behind_computing() -> None:
     def profile(double_buffer: bool) -> CompiledProfile:
-        model = qdq_model(NETS["c32x8"])
+        model = qdq_model(quantized_net(net_named("c32x8")))
         options = CompileOptions(stripe_rows=6, double_buffer=double_buffer)
         return compile_one(model, "npu-4t", [(360, 640)], options)[0].profiles[0]
 
@@ -114,7 +114,7 @@ def test_transfers_one_stripe_ahead_are_hidden_behind_computing() -> None:
 
 
 def test_the_reference_net_fits_without_an_intermediate_in_ddr() -> None:
-    program, _ = compile_one(qdq_model(NETS["c88x8"]), "npu-4t", [(360, 640)])
+    program, _ = compile_one(qdq_model(quantized_net(net_named("c88x8"))), "npu-4t", [(360, 640)])
     profile = program.profiles[0]
     assert len(program.names) - 1 <= 12
     assert profile.plan.peak <= SPEC.sram_bytes < profile.naive_sram
