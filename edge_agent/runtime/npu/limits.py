@@ -30,6 +30,9 @@ class NpuLimits:
     shared_memories: int = 8
     """Memories that the light devices of one process share."""
 
+    largest_tensor: int = 1 << 28
+    """Bytes of one tensor as a command sees it; a repeated layout can ask for more than the memory has."""
+
     max_commands: int = 65_536
     """Commands in one profile's stream."""
 

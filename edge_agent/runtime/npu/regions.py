@@ -7,8 +7,10 @@ fields contradict each other is refused when it is decoded; every other module a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from contracts.npu.program import Layout, Space
 from edge_agent.runtime.npu.errors import PlanViolation
@@ -49,7 +51,7 @@ class Region:
         """Stored extents."""
         return self.rows, self.cols, self.channels
 
-    @property
+    @cached_property
     def runs(self) -> tuple[Region, ...]:
         """The rows as plain regions, in order: one, or two when they pass the end of the ring."""
         if not self.ring_rows:
@@ -72,7 +74,7 @@ class Region:
         wraps = self.ring_first + self.rows > self.ring_rows > 0
         return packed and not wraps and (self.row_stride == self.cols * self.channels or self.rows == 1)
 
-    @property
+    @cached_property
     def logical(self) -> tuple[int, int, int]:
         """Extents of the tensor that the command sees."""
         block = self.block
@@ -89,6 +91,8 @@ def make_region(fields: Mapping[str, int], where: str) -> Region:
     if min(region.shape) < 1:
         raise PlanViolation(f"an empty region {region}", where, _REMEDY)
     _check_layout(region, where)
+    if math.prod(region.logical) > LIMITS.largest_tensor:
+        raise PlanViolation(f"a tensor of {region.logical}, over {LIMITS.largest_tensor} bytes", where, _REMEDY)
     overlapping = region.pixel_stride < region.channels and region.cols > 1
     if overlapping or (region.row_stride < region.line and max(region.rows, region.ring_rows) > 1):
         raise PlanViolation(f"strides {region.row_stride}, {region.pixel_stride} overlap", where, _REMEDY)

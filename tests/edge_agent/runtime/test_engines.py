@@ -105,14 +105,16 @@ def test_any_window_gives_the_same_in_every_engine(seed: int) -> None:
     assert np.array_equal(results[1], results[2])
 
 
-def test_weight_zero_points_that_differ_by_channel_are_exact() -> None:
+@pytest.mark.parametrize("unsigned", [False, True])
+@pytest.mark.parametrize("zero_points", [(-3, 0, 7, 100), (5, 5, 5, 5), (-128, -128, -128, -128)])
+def test_weight_zero_points_are_exact(zero_points: tuple[int, ...], unsigned: bool) -> None:
     random = np.random.default_rng(1)
     plain = random_tensors(random, 5, 4, 3)
-    shift = np.array([-3, 0, 7, 100], np.int8)
+    shift = np.array(zero_points, np.int8)
     shifted = ConvolutionTensors(plain.weights // 2, plain.bias, plain.multiplier, shift)
     source = random.integers(0, 256, (6, 6, 5), dtype=np.uint8)
     target, expected = np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8)
-    OrtEngine().convolution(shifted, Window(3, 3), 3, 9).bind(source, target)()
+    OrtEngine(unsigned_weights=unsigned).convolution(shifted, Window(3, 3), 3, 9).bind(source, target)()
     windows = np.lib.stride_tricks.sliding_window_view(source.astype(float) - 3, (3, 3), axis=(0, 1))
     weights = (plain.weights // 2).astype(float) - shift[:, None, None, None]
     total = np.einsum("ywcij,ocij->ywo", windows, weights) + plain.bias

@@ -71,10 +71,11 @@ def convolution_model(
 ) -> bytes:
     """Return a channels-last QLinearConv; `unsigned` weights avoid what saturates without VNNI."""
     weights: NDArray[np.generic] = np.ascontiguousarray(tensors.weights)
-    weight_zero: NDArray[np.generic] = np.zeros(len(weights), np.int8)
+    weight_zero: NDArray[np.generic] = tensors.weight_zero_point.astype(np.int8)
     if unsigned:
-        weights = (weights.astype(np.int16) + _UNSIGNED_SHIFT).astype(np.uint8)
-        weight_zero = np.full(len(weights), _UNSIGNED_SHIFT, np.uint8)
+        weights, weight_zero = (
+            (part.astype(np.int16) + _UNSIGNED_SHIFT).astype(np.uint8) for part in (weights, weight_zero)
+        )
     one = np.array(1.0, np.float32)
     initialisers: dict[str, NDArray[np.generic]] = {
         "xs": one, "xz": np.array(input_zero_point, np.uint8), "w": weights,

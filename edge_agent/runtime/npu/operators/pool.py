@@ -19,6 +19,7 @@ from edge_agent.runtime.npu.commands import Command
 from edge_agent.runtime.npu.engines.base import Bytes, Step
 from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.operators.base import REMEDY, Operands
+from edge_agent.runtime.npu.requantize import saturated
 
 Floats = NDArray[np.float32]
 Tap = tuple[tuple[slice, slice], tuple[slice, slice]]
@@ -108,6 +109,7 @@ def _maximum(source: Bytes, target: Bytes, taps: list[Tap]) -> None:
         np.maximum(target[result], source[read], out=target[result])
 
 
+@np.errstate(over="ignore", invalid="ignore", under="ignore")
 def _average(command: Command, source: Bytes, target: Bytes, taps: list[Tap], count: Floats) -> None:
     a_scale, c_scale = (np.float32(scale) for scale in (command.addition.a_scale, command.addition.c_scale))
     real = (np.arange(256) - command.input_zero_point).astype(np.float32) * a_scale
@@ -117,13 +119,14 @@ def _average(command: Command, source: Bytes, target: Bytes, taps: list[Tap], co
     total /= count
     total /= c_scale
     total += np.float32(command.output_zero_point)
-    target[...] = np.clip(np.rint(total), command.clamp.low, command.clamp.high)
+    target[...] = saturated(np.rint(total), command.clamp.low, command.clamp.high)
 
 
+@np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore")
 def _mean(command: Command, source: Bytes, target: Bytes) -> None:
     positions = source.shape[0] * source.shape[1]
     total = source.sum(axis=(0, 1), dtype=np.int64) - positions * command.input_zero_point
     a_scale, c_scale = (np.float32(scale) for scale in (command.addition.a_scale, command.addition.c_scale))
     multiplier = a_scale / (c_scale * np.float32(positions))
     codes = np.rint(total.astype(np.float32) * multiplier) + np.float32(command.output_zero_point)
-    target[0, 0] = np.clip(codes, command.clamp.low, command.clamp.high)
+    target[0, 0] = saturated(codes, command.clamp.low, command.clamp.high)

@@ -17,11 +17,12 @@ from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.operators.base import REMEDY, Operands
 from edge_agent.runtime.npu.operators.host.attention import attention, matrix_product, softmax
 from edge_agent.runtime.npu.operators.host.sampling import deformable_alignment, dynamic_upsampling, motion_warp
+from edge_agent.runtime.npu.requantize import saturated
 from edge_agent.runtime.npu.weights import HostMode
 
 __all__ = ["host"]
 
-Function = Callable[[Command, Operands], NDArray[np.generic]]
+Function = Callable[[Command, Operands], NDArray[np.float32] | NDArray[np.float64]]
 
 _FUNCTIONS: Mapping[int, Function] = {
     HostMode.SOFTMAX: softmax,
@@ -66,6 +67,7 @@ def _check_shapes(command: Command, operands: Operands) -> None:
     return operands.expect(command, result)
 
 
+@np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore")
 def _run(function: Function, command: Command, operands: Operands) -> None:
     codes = function(command, operands)
-    operands.target[...] = np.clip(codes, command.clamp.low, command.clamp.high)
+    operands.target[...] = saturated(codes, command.clamp.low, command.clamp.high)
