@@ -1,0 +1,59 @@
+"""A virtual environment of a peer's own, so that what it needs never meets what the project needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class PeerFailed(RuntimeError):
+    """A peer could not be installed or run; the message names the command and its last words."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A folder with an interpreter and the packages asked for."""
+
+    folder: Path
+
+    @property
+    def scripts(self) -> Path:
+        """Where its commands are."""
+        return self.folder / ("Scripts" if sys.platform == "win32" else "bin")
+
+    def run(self, command: str, arguments: Sequence[str]) -> str:
+        """Run one of its commands; its standard output. Raises PeerFailed."""
+        return _run([str(self.scripts / command), *arguments])
+
+    def packages(self) -> dict[str, str]:
+        """Name and version of everything installed but the installer itself."""
+        listed = self.run("python", ["-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"])
+        pairs = (line.split("==", 1) for line in listed.splitlines() if "==" in line)
+        return {name: version for name, version in pairs if name not in ("pip", "setuptools", "wheel")}
+
+
+def environment(folder: Path, requirements: Sequence[str]) -> Environment:
+    """Make the environment, or take it as it is when these requirements were installed before."""
+    made, stamp = Environment(folder), folder / ".requirements"
+    wanted = "\n".join(requirements)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return made
+    venv.create(folder, with_pip=True, clear=True)
+    made.run("python", ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements])
+    stamp.write_text(wanted, encoding="utf-8")
+    return made
+
+
+def _run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PeerFailed(f"{Path(command[0]).name}: {error}") from error
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip().splitlines()[-5:]
+        raise PeerFailed(f"{Path(command[0]).name} left with {done.returncode}: {' | '.join(words)}")
+    return done.stdout
