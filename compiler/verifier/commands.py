@@ -52,6 +52,7 @@ class Command(NamedTuple):
     add_lo: int
     add_hi: int
     mode: int
+    weights_row: int
 
     @property
     def launch(self) -> bool:
@@ -67,7 +68,8 @@ class Command(NamedTuple):
 _KERNEL = ("kh", "kw", "sh", "sw", "dh", "dw", "pt", "pb", "pl", "pr")
 _REQUANTIZE = ("input_zp", "out_zp", "clamp_lo", "clamp_hi")
 _ADDITION = ("a_scale", "b_scale", "c_scale", "a_zp", "b_zp", "c_zp", "add_lo", "add_hi")
-_CONV = (*_KERNEL, *_REQUANTIZE, "groups", "weights_offset", "bias_offset", "quant_offset", "weight_zp_offset")
+_CONSTANTS = ("weights_offset", "weights_row", "bias_offset", "quant_offset", "weight_zp_offset")
+_CONV = (*_KERNEL, *_REQUANTIZE, *_CONSTANTS, "groups")
 _NUMBERS = tuple(name for name in Command._fields[8:])
 _USED: dict[int, tuple[str, ...]] = {
     Op.END: (),

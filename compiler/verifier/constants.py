@@ -1,8 +1,9 @@
 """Constants: which bytes of the CONSTANTS and QUANT sections stand in memory, and what they are used as.
 
 The stream says twice what a constant is: a DMA brings bytes of a section, a command reads them as weights,
-bias, multipliers, zero points or a table. From the two follow rules that a moved offset breaks: every use of a
-range names the same range, two ranges never overlap, and what is brought is read, up to the padding that
+bias, multipliers, zero points or a table. From the two follow rules that a moved offset breaks. Within a
+profile every use of a range names the same range, two ranges never overlap, and weights, bias and multipliers
+belong together; over all profiles (widths share constants) what is brought is read, up to the padding that
 alignment needs.
 """
 
@@ -15,55 +16,95 @@ from compiler.verifier.findings import Report
 from contracts.npu import Space
 
 Range = tuple[int, int, int]  # space, first byte, one past the last
+Ranges = tuple[Range, ...]
 
 
 class Piece:
-    """Constants that one DMA brought: bytes ``offset..`` of the section ``space``, and what was read of
-    them.
-    """
+    """Constants that one DMA brought: ``size`` bytes from ``offset`` of the section ``space``."""
 
-    __slots__ = ("offset", "size", "space", "used")
+    __slots__ = ("offset", "size", "space")
 
     def __init__(self, space: int, offset: int, size: int) -> None:
         self.space = space
         self.offset = offset
         self.size = size
-        self.used: set[tuple[int, int]] = set()
 
-    def gaps(self, alignment: int) -> list[tuple[int, int]]:
-        """Ranges of the section, an alignment long or longer, that nobody read."""
-        found, at = [], 0
-        for low, high in [*sorted(self.used), (self.size, self.size)]:
-            if low - at >= alignment:
-                found.append((self.offset + at, self.offset + low))
-            at = max(at, high)
+
+@dataclass
+class Coverage:
+    """What is brought and what is read of the sections, over all profiles; and which constants belong
+    together.
+    """
+
+    brought: set[Range] = field(default_factory=set)
+    read: set[Range] = field(default_factory=set)
+    owners: dict[tuple[str, Ranges, int], tuple[Ranges, ...]] = field(default_factory=dict)
+
+    def gaps(self, alignment: int) -> list[Range]:
+        """Ranges, an alignment long or longer, that are brought and never read."""
+        found: list[Range] = []
+        read = sorted(self.read)
+        done: dict[int, int] = {}
+        for space, low, high in sorted(self.brought):
+            at = max(low, done.get(space, 0))
+            for other, first, end in read:
+                if other == space and end > at and first < high:
+                    if first - at >= alignment:
+                        found.append((space, at, first))
+                    at = max(at, end)
+            if high - at >= alignment:
+                found.append((space, at, high))
+            done[space] = max(high, done.get(space, 0))
         return found
 
 
 @dataclass
 class Roles:
-    """What each range of the sections is read as, over all profiles; ranges are disjoint."""
+    """What each range of the sections is read as in one profile; ranges are disjoint."""
 
-    _roles: dict[Range, tuple[str, str]] = field(default_factory=dict)
+    profile: str
+    coverage: Coverage
+    _roles: dict[Range, tuple[str, int]] = field(default_factory=dict)
     _order: list[Range] = field(default_factory=list)
+    _weights_of: dict[Ranges, Ranges] = field(default_factory=dict)
 
-    def use(self, report: Report, index: int, ranges: tuple[Range, ...], role: str) -> None:
+    def use(self, report: Report, index: int, ranges: Ranges, role: str) -> None:
         """A command reads ranges as ``role``."""
         for piece in ranges:
             if piece not in self._roles:
                 self._first_use(report, index, piece, role)
-            known, where = self._roles[piece]
+            known, command = self._roles[piece]
             if known != role:
-                report.add(index, "constants", f"reads as {role} what {where} reads as {known}")
+                report.add(index, "constants", f"reads as {role} what command {command} reads as {known}")
+
+    def belong(
+        self, report: Report, index: int, row: int, weights: Ranges, bias: Ranges, quant: Ranges, *zero: Ranges
+    ) -> None:
+        """Weights have one bias, one row of multipliers and one row of zero points, and those multipliers no
+        other weights; in all profiles of one width alike.
+        """
+        if () in (weights, bias, quant, *zero):
+            return
+        width = self.profile.partition("@")[2]
+        known = self.coverage.owners.setdefault((width, weights, row), (bias, quant, *zero))
+        if known != (bias, quant, *zero):
+            report.add(index, "constants", f"weights at {_place(weights)} go with other constants elsewhere")
+        if self._weights_of.setdefault(quant, weights) != weights:
+            report.add(index, "constants", f"multipliers at {_place(quant)} go with other weights elsewhere")
 
     def _first_use(self, report: Report, index: int, piece: Range, role: str) -> None:
         if piece[0] != (Space.QUANT if role == "quant_offset" else Space.CONST):
             report.add(index, "constants", f"{role} lies in section {Space(piece[0]).name}")
-        self._roles[piece] = role, f"command {index} of {report.profile}"
+        self.coverage.read.add(piece)
+        self._roles[piece] = role, index
         insort(self._order, piece)
         place = bisect_left(self._order, piece)
         for other in self._order[max(place - 1, 0) : place + 2]:
             if other != piece and other[0] == piece[0] and other[1] < piece[2] and piece[1] < other[2]:
-                known, where = self._roles[other]
+                known, command = self._roles[other]
                 text = f"{role} at {piece[1]}..{piece[2]} of its section overlaps {other[1]}..{other[2]}"
-                report.add(index, "constants", f"{text}, which {where} reads as {known}")
+                report.add(index, "constants", f"{text}, which command {command} reads as {known}")
+
+
+def _place(ranges: Ranges) -> str:
+    return f"{ranges[0][1]}..{ranges[-1][2]} of section {Space(ranges[0][0]).name}"

@@ -23,10 +23,11 @@ def check_conv(frame: Frame, index: int, command: Command) -> None:
         return
     sizes = conv_constants(command, source.logical[2], target.logical[2])
     found = [frame.constant(index, getattr(command, role), size, role) for role, size in sizes.items()]
+    frame.memory.roles.belong(frame.report, index, command.weights_row, *found)
     operand = frame.operand(index, source, command.input_zp, "src")
     frame.clamp(index, command.clamp_lo, command.clamp_hi)
-    parameters = (*command[8:14], *command[16:19], *command[23:27], tuple(found), target.logical[2])
-    name = ("conv", parameters, operand.name)
+    parameters = (*command[8:14], *command[16:19], *command[23:27], command.weights_row, target.logical[2])
+    name = ("conv", parameters, tuple(found), operand.name)
     row = _row(frame, index, command, name, operand)
     value = (
         UNKNOWN if () in found else frame.value((name, target.layout, target.block), (operand.value,), command.out_zp)
@@ -44,8 +45,9 @@ def check_conv(frame: Frame, index: int, command: Command) -> None:
 
 def conv_constants(command: Command, depth: int, outputs: int) -> dict[str, int]:
     """Roles of the constants of a convolution, and their sizes."""
+    row = depth // command.groups * command.kh * command.kw
     sizes = {
-        "weights_offset": outputs * depth // command.groups * command.kh * command.kw,
+        "weights_offset": (outputs - 1) * (command.weights_row or row) + row,
         "bias_offset": outputs * 4,
         "quant_offset": outputs * 4,
     }
@@ -122,6 +124,9 @@ def _window_suits(frame: Frame, index: int, command: Command, source: Region, ta
     if _slid(command, source) != target.logical[:2]:
         text = f"dst {target.logical} is not the convolution of src {source.logical}"
         frame.report.add(index, "extents", text)
+    row = depth // groups * command.kh * command.kw
+    if command.weights_row and command.weights_row < row:
+        frame.report.add(index, "extents", f"weights of {row} bytes a channel lie {command.weights_row} bytes apart")
     return True
 
 

@@ -46,7 +46,7 @@ class Frame:
         self.report = Report(profile.name)
         self.memory = Memory(self.report, profile.n_prologue, spec.alignment, roles)
         self.launches = Launches(self.report)
-        self.stripes = Stripes(self.report, self.launches)
+        self.stripes = Stripes(self.report, self.launches, self.memory)
         self.sizes: dict[int, int] = {
             Space.SRAM: spec.sram_bytes,
             Space.DDR: max(0, min(profile.ddr_extent, spec.ddr_bytes)),
@@ -59,8 +59,7 @@ class Frame:
         self, index: int, region: Region, what: str, layouts: tuple[Layout, ...], sizes: dict[int, int] | None = None
     ) -> Region | None:
         """The region when it is sound on its own, else a finding and None."""
-        alignment = self.spec.alignment if region.space in (Space.SRAM, Space.DDR) else 1
-        trouble = problem(region, self.sizes if sizes is None else sizes, alignment, layouts)
+        trouble = problem(region, self.sizes if sizes is None else sizes, layouts)
         self.rows += region.rows
         if trouble is None and self.rows > LIMITS.rows:
             trouble = f"the stream touches more than {LIMITS.rows} rows"
@@ -89,7 +88,7 @@ class Frame:
             return
         if operand.row:
             self.report.add(index, "rows", f"{what} begins at row {operand.row}, the operation needs the whole map")
-        self.memory.ends.append((index, operand.value, operand.region.rows))
+        self.stripes.last(index, operand.value, operand.region.rows)
 
     def constant(self, index: int, offset: int, size: int, role: str) -> tuple[Range, ...]:
         """A command reads constants from SRAM; () after a finding."""
@@ -128,9 +127,12 @@ class Frame:
         stored = row * target.block if target.layout == Layout.D2S else row
         self.memory.write(index, COMPUTE, target, value, stored)
 
-    def input_region(self) -> Region:
-        """The frame in DDR."""
-        return image(self.profile.input_offset, *self.profile.input)
+    def image(self, index: int, offset: int, extents: tuple[int, int, int], what: str) -> Region | None:
+        """The input or an output: a dense map in DDR, at a multiple of the alignment."""
+        if offset % self.spec.alignment:
+            self.report.add(index, "region", f"{what} at {offset} is not at a multiple of {self.spec.alignment}")
+            return None
+        return self.region(index, image(offset, *extents), what, (Layout.NHWC,))
 
     def input_scale(self) -> float:
         """The scale of the input as the stream writes it."""

@@ -30,9 +30,9 @@ def check_resize(frame: Frame, index: int, command: Command) -> None:
     operand = frame.operand(index, source, command.input_zp, "src")
     if command.out_zp != command.input_zp:
         frame.report.add(index, "zero point", f"resizing of {command.input_zp} cannot have {command.out_zp}")
-    frame.whole(index, operand, "src")
     frame.apart(index, target, source, "src")
     name = ("resize", command.mode, command.kh, command.kw, operand.name, target.logical)
+    frame.whole(index, operand, "src")
     values = frame.memory.values
     frame.write(index, target, frame.value(name, (operand.value,), command.out_zp, values.scale[operand.value]), 0)
 
@@ -83,9 +83,10 @@ def _constants(frame: Frame, index: int, command: Command, source: Region, targe
     for role, size in sizes.items():
         frame.apart_from_constants(index, target, getattr(command, role), size, role)
     names = {"weights_offset": "exponentials"} if command.mode == SOFTMAX else {}
-    return tuple(
-        frame.constant(index, getattr(command, role), size, names.get(role, role)) for role, size in sizes.items()
-    )
+    found = [frame.constant(index, getattr(command, role), size, names.get(role, role)) for role, size in sizes.items()]
+    if command.mode == DEFORMABLE:
+        frame.memory.roles.belong(frame.report, index, command.weights_row, *found)
+    return (*found, command.weights_row)
 
 
 def _extents(frame: Frame, index: int, command: Command, source: Region, other: Region | None, target: Region) -> None:

@@ -40,8 +40,8 @@ class Memory:
         self.report = report
         self.values = Values()
         self.queues = Queues(report, n_prologue)
-        self._unaligned: dict[tuple[int, str], int] = {}
-        self.ends: list[tuple[int, int, int]] = []  # (command, value, rows): there the value must end
+        self._unaligned: dict[int, int] = {}  # command -> offset of its dst, until it is seen to be a part
+        self.ends: list[tuple[int, int, int]] = []  # (command, value, rows): there the value has to end
         self._n_prologue = n_prologue
         self._alignment = alignment
         self.roles = roles
@@ -50,13 +50,6 @@ class Memory:
     def begin_frame(self, stream: int, region: Region, zero_point: int, scale: float) -> None:
         """The input of a stream is written before the first command of the frame."""
         self.write(FRAME, COMPUTE, region, self.values.intern(("frame", stream), zero_point, scale), 0)
-
-    def align(self, index: int, region: Region, what: str) -> None:
-        """Maps start at a multiple of the alignment; a part of one may start anywhere in it, and is read
-        through the whole.
-        """
-        if region.offset % self._alignment and not region.window and region.space in self._rows:
-            self._unaligned[index, what] = region.offset
 
     def read(self, index: int, queue: int, region: Region, zero_point: int | None, what: str) -> Reading:
         """A command reads a region; a ``zero_point`` of None takes any."""
@@ -72,11 +65,14 @@ class Memory:
                 continue
             value, row, parts = find_row(rows, self.values, region, start)
             if not parts:
-                self.report.add(index, "read before write", f"{what} at {start} has no such writer")
+                rule = "region" if region.offset % self._alignment else "read before write"
+                self.report.add(index, rule, f"{what} at {start} has no such writer")
                 return NOTHING
             for part in parts:
                 run.access(part)
             run.add(value, row)
+        if self._unaligned and not region.offset % self._alignment:
+            self._part_of(region)
         return self._meaning(index, queue, run, zero_point, what)
 
     def constants(self, index: int, offset: int, size: int, role: str) -> tuple[Range, ...]:
@@ -99,6 +95,8 @@ class Memory:
 
     def write(self, index: int, queue: int, region: Region, value: int, row: int) -> None:
         """A command writes rows ``row..`` of a value."""
+        if region.offset % self._alignment and not region.window:
+            self._unaligned[index] = region.offset
         rows = self._rows[region.space]
         cols, pitch, channels = region.cols, region.pixel_stride, region.channels
         retired = _Retired()
@@ -115,6 +113,8 @@ class Memory:
 
     def bring(self, index: int, queue: int, region: Region, piece: Piece) -> None:
         """A command writes constants, one contiguous run."""
+        if region.offset % self._alignment:
+            self._unaligned[index] = region.offset
         rows = self._rows[region.space]
         retired = _Retired()
         part = Part(0, piece.size, UNKNOWN, 0, index, queue)
@@ -145,9 +145,15 @@ class Memory:
                         unread[part.writer] = min(low, slot.start), max(high, slot.end)
         for writer, (low, high) in sorted(unread.items()):
             self.report.add(writer, "dead write", f"rows within {low}..{high} are never read")
-        for index, value, end in self.ends:
-            if value != UNKNOWN and self.values.height(value) != end:
-                self.report.add(index, "rows", f"takes row {end - 1} for the last of {self.values.height(value)}")
+        for writer, offset in self._unaligned.items():
+            text = f"dst starts at {offset}, no multiple of {self._alignment}, and is no part of a map that does"
+            self.report.add(writer, "region", text)
+
+    def _part_of(self, region: Region) -> None:
+        """Rows that are read as a part of an aligned map may start anywhere in it."""
+        for start in region.starts():
+            for part in find_row(self._rows[region.space], self.values, region, start)[2]:
+                self._unaligned.pop(part.writer, None)
 
     def _meaning(self, index: int, queue: int, run: Run, zero_point: int | None, what: str) -> Reading:
         self.queues.ordered(index, queue, run.late, f"{what} is written by command {run.late}")

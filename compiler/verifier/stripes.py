@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 
 from compiler.verifier.findings import Report
 from compiler.verifier.launches import Launches
+from compiler.verifier.memory import Memory
+from compiler.verifier.values import UNKNOWN
 
 
 @dataclass
 class Stripes:
-    """Operations by name (see ``values.py``): first row read, pad above, one past the last row read."""
+    """Operations by name (see ``values.py``): first row read and pad above, one past the last row read."""
 
     report: Report
     launches: Launches
+    memory: Memory
     _tops: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
     _ends: dict[Hashable, int] = field(default_factory=dict)
     _bottoms: list[tuple[int, Hashable, int]] = field(default_factory=list)
@@ -40,9 +43,18 @@ class Stripes:
         self.launches.stripe(index, name, shift // stride)
         return shift // stride
 
+    def last(self, index: int, value: int, rows: int) -> None:
+        """The command takes row ``rows - 1`` for the last of a value."""
+        if value != UNKNOWN:
+            self.memory.ends.append((index, value, rows))
+
     def finish(self) -> None:
-        """At END: pads below stand only behind the last row."""
+        """At END: pads below stand only behind the last row, and values end where commands thought so."""
         for index, name, end in self._bottoms:
             if self._ends[name] != end:
                 text = f"pads below row {end - 1}, the operation reads up to row {self._ends[name] - 1}"
                 self.report.add(index, "rows", text)
+        for index, value, rows in self.memory.ends:
+            height = self.memory.values.height(value)
+            if height != rows:
+                self.report.add(index, "rows", f"takes row {rows - 1} for the last of {height}")

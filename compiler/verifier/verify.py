@@ -16,9 +16,8 @@ from compiler.verifier.frame import Frame
 from compiler.verifier.host import check_host, check_resize
 from compiler.verifier.movement import check_dma, check_shuffle
 from compiler.verifier.queues import COMPUTE, DMA
-from compiler.verifier.regions import image
 from compiler.verifier.traffic import check_traffic
-from contracts.npu import Layout, NpuSpec, Op, OutputTensor, Program, Space
+from contracts.npu import NpuSpec, Op, OutputTensor, Program, Space
 
 CHECKS: dict[int, Callable[[Frame, int, Command], None]] = {
     Op.DMA: check_dma,
@@ -64,7 +63,7 @@ def _walk(frame: Frame, stream: npt.NDArray[np.void]) -> None:
     for output in frame.profile.outputs:
         _output(frame, len(commands) - 1, output)
     frame.memory.finish()
-    frame.stripes.finish(frame.memory.values)
+    frame.stripes.finish()
     check_traffic(frame.report, frame.profile, frame.spec, commands, frame.sram_end)
 
 
@@ -80,7 +79,7 @@ def _profile(frame: Frame, commands: int) -> None:
 
 
 def _begin(frame: Frame) -> None:
-    region = frame.region(-1, frame.input_region(), "input", (Layout.NHWC,))
+    region = frame.image(-1, frame.profile.input_offset, frame.profile.input, "input")
     if region is not None:
         for stream, part in enumerate(region.split(frame.profile.streams)):
             frame.memory.begin_frame(stream, part, frame.profile.input_zero_point, frame.input_scale())
@@ -105,8 +104,8 @@ def _command(frame: Frame, index: int, command: Command) -> None:
 
 def _output(frame: Frame, end: int, output: OutputTensor) -> None:
     what = f"output {output.name}"
-    region = image(output.ddr_offset, output.height, output.width, output.channels)
-    if frame.region(end, region, what, (Layout.NHWC,)) is None:
+    region = frame.image(end, output.ddr_offset, (output.height, output.width, output.channels), what)
+    if region is None:
         return
     for part in region.split(frame.profile.streams):
         operand = frame.operand(end, part, output.zero_point, what)
