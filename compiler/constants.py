@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from compiler.ir import Conv, Host, Table
+from compiler.ir import Conv, Graph, Host
+from compiler.operators import constant_bytes
 from compiler.schedule import Kernel, Schedule, Step
 
 Weights = npt.NDArray[np.int8]
@@ -77,12 +78,12 @@ class _Section:
         part = _Part()
         for kernel in schedule.kernels:
             start = len(self.data)
-            self._add_kernel(kernel, part)
+            self._add_kernel(schedule.graph, kernel, part)
             part.kernels[kernel.name] = (start, len(self.data) - start)
         self._variants += 1
         return part
 
-    def _add_kernel(self, kernel: Kernel, part: _Part) -> None:
+    def _add_kernel(self, graph: Graph, kernel: Kernel, part: _Part) -> None:
         for index, step in enumerate(kernel.steps):
             conv = _convolution(step)
             if conv is not None:
@@ -91,7 +92,7 @@ class _Section:
                 has_zero = bool(conv.weight_zero_point.any())
                 zero = self._append(conv.weight_zero_point.tobytes()) if has_zero else None
                 part.convolutions[conv.name] = ConvConstants(weights, bias, zero, row)
-            table = _table(step)
+            table = constant_bytes(graph, step)
             if table:
                 part.tables[step.name] = self._append(table)
 
@@ -120,7 +121,3 @@ def _convolution(step: Step) -> Conv | None:
     if isinstance(step, Host):
         return step.convolution
     return step if isinstance(step, Conv) else None
-
-
-def _table(step: Step) -> bytes:
-    return step.tables.tobytes() if isinstance(step, Table) else b""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from compiler.constants import Constants
 from compiler.ir import PLAIN, Add, Conv, Graph, Host, Move, Mul, Value, View, place
+from compiler.operators import fill
 from compiler.passes.quant_table import QuantTable
 from compiler.schedule import Step
 from contracts.npu import REGION, Layout, Op, Space
@@ -26,6 +27,10 @@ class Addresses:
     bases: Mapping[str, int]
     quant_base: int
 
+    def table(self, step: str) -> int:
+        """SRAM offset of a step's table."""
+        return self.bases[step] + self.constants.tables[step]
+
 
 def fill_operation(command: Region, graph: Graph, step: Step, addresses: Addresses) -> None:
     """Write the operation and its parameters."""
@@ -37,8 +42,12 @@ def fill_operation(command: Region, graph: Graph, step: Step, addresses: Address
         a, b = graph.values[step.a], graph.values[step.b]
         _fill_addition(command, a.scale, a.zero_point, b, result, subtract=step.subtract)
         command["add_lo"], command["add_hi"] = step.clamp.low, step.clamp.high
-    else:
+    elif isinstance(step, Move):
         command["op"] = Op.SHUFFLE
+    else:
+        fill(command, graph, step, addresses.table)
+        if isinstance(step, Host) and step.convolution is not None:
+            _fill_constants(command, step.convolution.name, step.name, addresses)
 
 
 @dataclass(frozen=True)
@@ -88,19 +97,13 @@ def run_of_bytes(space: Space, offset: int, size: int) -> Region:
 
 def _fill_conv(command: Region, graph: Graph, conv: Conv, addresses: Addresses) -> None:
     source = graph.values[conv.source]
-    offsets = addresses.constants.convolutions[conv.name]
-    base = addresses.bases[conv.name]
     command["op"] = Op.CONV
     command["kh"], command["kw"] = conv.kernel
     command["sh"], command["sw"] = conv.strides
     command["dh"], command["dw"] = conv.dilations
     command["pt"], command["pb"], command["pl"], command["pr"] = conv.pads
     command["groups"] = conv.groups
-    command["weights_offset"], command["weights_row"] = base + offsets.weights, offsets.weights_row
-    command["bias_offset"] = base + offsets.bias
-    command["quant_offset"] = addresses.quant_base + addresses.quant.offsets[conv.name]
-    if offsets.weight_zero_point is not None:
-        command["weight_zp_offset"] = base + offsets.weight_zero_point
+    _fill_constants(command, conv.name, conv.name, addresses)
     command["input_zp"], command["out_zp"] = source.zero_point, conv.zero_point
     command["clamp_lo"], command["clamp_hi"] = conv.clamp.low, conv.clamp.high
     if conv.residual is not None:
@@ -108,6 +111,15 @@ def _fill_conv(command: Region, graph: Graph, conv: Conv, addresses: Addresses) 
         subtract = conv.residual.subtract
         _fill_addition(command, conv.scale, conv.zero_point, residual, result, subtract=subtract)
         command["add_lo"], command["add_hi"] = conv.residual.clamp.low, conv.residual.clamp.high
+
+
+def _fill_constants(command: Region, conv: str, step: str, addresses: Addresses) -> None:
+    offsets, base = addresses.constants.convolutions[conv], addresses.bases[step]
+    command["weights_offset"], command["weights_row"] = base + offsets.weights, offsets.weights_row
+    command["bias_offset"] = base + offsets.bias
+    command["quant_offset"] = addresses.quant_base + addresses.quant.offsets[conv]
+    if offsets.weight_zero_point is not None:
+        command["weight_zp_offset"] = base + offsets.weight_zero_point
 
 
 def _fill_addition(command: Region, scale: float, zero_point: int, b: Value, result: Value, *, subtract: bool) -> None:

@@ -134,7 +134,7 @@ def _kernel(work: Lowering, kernel: Kernel, addresses: Addresses) -> list[Region
     commands = [_command(work, step, addresses) for step in kernel.steps]
     for command in commands:
         command["kernel"] = work.kernel_indices[kernel.name]
-    commands[0]["flags"] = FLAG_LAUNCH
+    commands[0]["flags"] |= FLAG_LAUNCH
     return commands
 
 

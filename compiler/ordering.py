@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.npu import Op, Space
+from contracts.npu.program import FLAG_PER_CHANNEL
 
 Commands = npt.NDArray[np.void]
 Span = tuple[int, int, int]
@@ -97,11 +98,18 @@ def _span(space: int, start: int, size: int) -> Span:
 def _reads(command: np.void) -> Iterator[Span]:
     yield from spans(command["src"])
     yield from spans(command["residual"])
-    if command["op"] == Op.CONV:
+    operation = int(command["op"])
+    if operation == Op.TABLE:
+        tables = _outputs(command) if command["flags"] & FLAG_PER_CHANNEL else 1
+        yield _span(Space.SRAM, int(command["weights_offset"]), 256 * tables)
+    elif operation == Op.HOST and command["weights_offset"] and not command["bias_offset"]:
+        yield _span(Space.SRAM, int(command["weights_offset"]), 4 * 256)
+    elif operation == Op.CONV or (operation == Op.HOST and command["bias_offset"]):
         outputs = _outputs(command)
         depth = _depth(command) // max(1, int(command["groups"]))
         taps = int(command["kh"]) * int(command["kw"])
-        yield _span(Space.SRAM, int(command["weights_offset"]), outputs * depth * taps)
+        row = max(int(command["weights_row"]), depth * taps)
+        yield _span(Space.SRAM, int(command["weights_offset"]), outputs * row)
         yield _span(Space.SRAM, int(command["bias_offset"]), outputs * 4)
         yield _span(Space.SRAM, int(command["quant_offset"]), outputs * 4)
         if command["weight_zp_offset"]:

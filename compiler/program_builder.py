@@ -104,8 +104,8 @@ def build_program(
         own, table = constants[profile.variant], tables[profile.variant]
         compiled.append(_compile_profile(profile, spec, own, table, names, options))
     writer = ProgramWriter(spec.name, build_id)
-    for profile in compiled:
-        writer.add_profile(_profile(profile, options.streams), profile.stream.commands)
+    for done in compiled:
+        writer.add_profile(_profile(done, options.streams), done.stream.commands)
     data = writer.to_bytes(names, constants[variants[0]].data, tables[variants[0]].data)
     findings = verify_program(Program.open(data), spec)
     if findings:
@@ -165,8 +165,9 @@ class _Work:
 
     def _way(self, plan: MemoryPlan, stream: Stream, segments: tuple[tuple[str, str, int], ...] = ()) -> _Way:
         frame = stream.commands[stream.n_prologue :]
-        models = (self.spec.array_model(name) for name in ("ideal", "u85-like"))
-        return _Way(plan, stream, *(estimate(frame, self.names, self.spec, model) for model in models), segments)
+        ideal = estimate(frame, self.names, self.spec, self.spec.array_model("ideal"))
+        u85_like = estimate(frame, self.names, self.spec, self.spec.array_model("u85-like"))
+        return _Way(plan, stream, ideal, u85_like, segments)
 
 
 def _compile_profile(

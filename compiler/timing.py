@@ -16,7 +16,7 @@ import numpy.typing as npt
 from compiler.ir import Conv, Graph
 from compiler.schedule import Step
 from contracts.npu import ArrayModel, Layout, NpuSpec, Op, Space
-from contracts.npu.program import FLAG_DISPATCH, FLAG_LAUNCH
+from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_LAUNCH
 
 Commands = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
@@ -193,7 +193,7 @@ def _costs(commands: Commands, spec: NpuSpec, array_model: ArrayModel) -> _Costs
     charged = array_model.charged_macs(rows * cols, taps, depth, channels)
     rate = array_model.macs_per_cycle * spec.nominal_mhz / 1000
     elements = rows * cols * channels
-    compute = np.where(conv, charged / rate, elements / spec.vector_elements_per_ns)
+    compute = np.where(conv, charged / rate, _others(commands, elements, taps, spec))
     moved, transfer = _moves(commands, dma, spec)
     launch, dispatch = (commands["flags"] & flag != 0 for flag in (FLAG_LAUNCH, FLAG_DISPATCH))
     return _Costs(
@@ -208,6 +208,16 @@ def _costs(commands: Commands, spec: NpuSpec, array_model: ArrayModel) -> _Costs
         transfer_ns=transfer.tolist(),
         moved=moved.tolist(),
     )
+
+
+def _others(commands: Commands, elements: Ints, taps: Ints, spec: NpuSpec) -> npt.NDArray[np.float64]:
+    """Time of what does not run on the array: the vector unit, and the host with its call."""
+    pool, host = commands["op"] == Op.POOL, commands["op"] == Op.HOST
+    rows, cols, channels = _logical(commands["src"])
+    whole = commands["flags"] & FLAG_GLOBAL != 0
+    reads = np.where(pool, np.where(whole, rows * cols * channels, elements * taps), elements)
+    called = spec.host_call_us * 1000 + elements * np.maximum(taps, 1) / spec.host_elements_per_ns
+    return np.where(host, called, reads / spec.vector_elements_per_ns)
 
 
 def _moves(commands: Commands, dma: npt.NDArray[np.bool_], spec: NpuSpec) -> tuple[Ints, npt.NDArray[np.float64]]:
@@ -250,7 +260,8 @@ def _logical(region: Commands) -> tuple[Ints, Ints, Ints]:
 
 def region_bytes(region: Commands) -> Ints:
     """Bytes of each access."""
-    return region["rows"].astype(np.int64) * region["cols"] * region["channels"]
+    size: Ints = region["rows"].astype(np.int64) * region["cols"] * region["channels"]
+    return size
 
 
 def _descriptors(region: Commands) -> Ints:

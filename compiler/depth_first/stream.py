@@ -52,7 +52,7 @@ class _Emitter:
             node = self._layout.parts[item.part].segment.nodes[item.stripe.node]
             entry = item.part, item.stripe.round, node.kernel
             if node.kind is Kind.STEP and entry != entered:
-                command["flags"] = FLAG_DISPATCH if node.kernel in launched else FLAG_LAUNCH
+                command["flags"] |= FLAG_DISPATCH if node.kernel in launched else FLAG_LAUNCH
                 launched.add(node.kernel)
                 entered = entry
             body.append(command)

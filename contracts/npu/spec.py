@@ -96,6 +96,8 @@ class NpuSpec:
     alignment: int
     quant_zone_bytes: int
     vector_elements_per_ns: float
+    host_call_us: float
+    host_elements_per_ns: float
     driver_minimum: str
     driver_maximum: str
     array_models: tuple[ArrayModel, ...]

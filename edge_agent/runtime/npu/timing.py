@@ -154,12 +154,19 @@ class Timer:
         return descriptors * self._spec.dma_descriptor_ns + size / rate
 
     def _compute_ns(self, command: Command) -> float:
+        spec, window = self._spec, command.window
         rows, cols, outputs = command.target.logical
-        if command.op is not Op.CONV:
-            return rows * cols * outputs / self._spec.vector_elements_per_ns
-        window = command.window
-        taps, depth = window.kernel_height * window.kernel_width, command.source.logical[2] // window.groups
-        return self._array.charged_macs(rows * cols, taps, depth, outputs) / self._macs_per_ns
+        taps = window.kernel_height * window.kernel_width
+        elements = rows * cols * outputs
+        if command.op is Op.CONV:
+            depth = command.source.logical[2] // window.groups
+            return self._array.charged_macs(rows * cols, taps, depth, outputs) / self._macs_per_ns
+        if command.op is Op.HOST:
+            return spec.host_call_us * 1000 + elements * max(taps, 1) / spec.host_elements_per_ns
+        if command.op is Op.POOL:
+            source_rows, source_cols, channels = command.source.logical
+            elements = source_rows * source_cols * channels if command.whole_map else elements * taps
+        return elements / spec.vector_elements_per_ns
 
 
 def ddr_bytes(command: Command) -> int:
