@@ -22,6 +22,7 @@ from edgeloop.figures import Figure, at_most, below, exactly
 
 CPU_RATIO = 1.25
 SWITCH_MS = 5.0
+PEAK_BYTES = 4096
 SEED = 11
 
 
@@ -66,7 +67,8 @@ def switch_figures(kind: str, switch: Switch) -> list[Figure]:
     return [
         below(f"switch.{kind}_host_ms", round(switch.host_ms, 3), "ms", SWITCH_MS),
         below(f"switch.{kind}_simulated_ms", round(switch.simulated_ms, 3), "ms", SWITCH_MS),
-        exactly(f"switch.{kind}_allocated", switch.allocated, "B", 0),
+        exactly(f"switch.{kind}_allocated", switch.arrays, "B of arrays", 0),
+        at_most(f"switch.{kind}_peak", switch.peak, "B above a steady frame", PEAK_BYTES),
     ]
 
 

@@ -1,7 +1,8 @@
 """What a device pays when the next frame has another profile.
 
-A switch is measured as the difference between a frame behind a frame of the other kind and one behind its own kind;
-frames are small so that the difference is not lost in them.
+Time is the difference between a frame behind a frame of the other kind and one behind its own kind, so that nothing
+which a switch puts off is forgotten; frames are small so that the difference is not lost in them. Arrays held are
+counted by the device over switches alone, what else a switching frame needs at its peak over whole frames.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
+
 from benchmarks.emulator.runners import TARGET
 from benchmarks.reference_nets import net_named, qdq_model, quantized_net, smooth_frame
 from compiler.driver import compile_program
 from contracts.npu import Program
-from edge_agent.runtime.npu import NpuDevice
+from edge_agent.runtime.npu import LoadedProgram, NpuDevice
+from edge_agent.runtime.npu.switching import measure_switch
 
 SIZES = ((36, 64), (48, 64))
 ROUNDS = 15
@@ -25,31 +30,35 @@ ROUNDS = 15
 
 @dataclass(frozen=True)
 class Switch:
-    """Host and simulated milliseconds of one switch, and the bytes that it had to allocate."""
+    """Host and simulated milliseconds of one switch, bytes of arrays it made, bytes needed above a steady frame."""
 
     host_ms: float
     simulated_ms: float
-    allocated: int
+    arrays: int
+    peak: int
 
 
 def profile_switch() -> Switch:
     """Between two input sizes of one program, the one with the largest constants."""
     data, _ = compile_program(qdq_model(quantized_net(net_named("c64x16"))), TARGET, list(SIZES))
-    run = runner(Program.open(data))
-    return measured([partial(run, size, None) for size in SIZES])
+    return switch(Program.open(data), [(f"{height}x{width}", (height, width)) for height, width in SIZES])
 
 
-def runner(program: Program) -> Callable[[tuple[int, int], str | None], float]:
-    """Runs a frame of a size on a device of its own; the simulated milliseconds."""
+def switch(program: Program, profiles: Sequence[tuple[str, tuple[int, int]]]) -> Switch:
+    """From the first of two profiles (name, frame size) to the second, on a device of its own."""
     device = NpuDevice(TARGET, jitter=0.0)
     loaded = device.load(program, bind_all=True)
-    frames = {size: smooth_frame(*size, seed=1) for size in SIZES}
-    return lambda size, profile: device.infer(loaded, frames[size], profile).simulated_ms
+    one, other = (partial(_simulated, device, loaded, name, smooth_frame(*size, seed=1)) for name, size in profiles)
+    host, simulated, peak = measured(one, other)
+    return Switch(host, simulated, measure_switch(device, loaded, [name for name, _ in profiles]).array_bytes, peak)
 
 
-def measured(runs: Sequence[Callable[[], float]]) -> Switch:
-    """The cost of the second run behind the first."""
-    one, other = runs
+def _simulated(device: NpuDevice, loaded: LoadedProgram, profile: str, frame: npt.NDArray[np.uint8]) -> float:
+    return device.infer(loaded, frame, profile).simulated_ms
+
+
+def measured(one: Callable[[], float], other: Callable[[], float]) -> tuple[float, float, int]:
+    """Host and simulated milliseconds and peak bytes that `other` takes more behind `one` than behind itself."""
     for run in (one, other, one):
         run()
     switched, steady, simulated = [], [], []
@@ -63,10 +72,10 @@ def measured(runs: Sequence[Callable[[], float]]) -> Switch:
         other()
         steady.append(time.perf_counter() - start)
     difference = statistics.median(switched) - statistics.median(steady)
-    return Switch(max(0.0, difference * 1000), statistics.median(simulated), _allocated(one, other))
+    return max(0.0, difference * 1000), statistics.median(simulated), _peak(one, other)
 
 
-def _allocated(one: Callable[[], float], other: Callable[[], float]) -> int:
+def _peak(one: Callable[[], float], other: Callable[[], float]) -> int:
     """Peak bytes of a switching frame above those of a frame that does not switch."""
     tracemalloc.start()
     try:

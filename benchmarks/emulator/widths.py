@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.emulator.runners import TARGET, onnxruntime_whole
-from benchmarks.emulator.switching import SIZES, Switch, measured, runner
+from benchmarks.emulator.switching import SIZES, Switch, switch
 from benchmarks.reference_nets import QuantizedNet, narrowed, net_named, qdq_model, quantized_net, smooth_frame
 from compiler.driver import compile_bundle, compile_program
 from contracts.bundle import Bundle
@@ -61,6 +60,4 @@ def separate_constants(size: tuple[int, int] = SIZES[0]) -> int:
 
 def width_switch(program: Program) -> Switch:
     """Between the full and the narrowest width."""
-    run = runner(program)
-    names = [profile_name(""), profile_name(list(WIDTHS)[-1])]
-    return measured([partial(run, SIZES[0], name) for name in names])
+    return switch(program, [(profile_name(width), SIZES[0]) for width in ("", list(WIDTHS)[-1])])

@@ -52,19 +52,22 @@ def test_a_wrong_pixel_is_counted_against_both_oracles(monkeypatch: pytest.Monke
 
 
 def test_a_slow_or_allocating_switch_is_not_ok() -> None:
-    good = npu.switch_figures("profile", Switch(0.4, 0.05, 0))
-    bad = npu.switch_figures("profile", Switch(6.0, 7.0, 4096))
+    good = npu.switch_figures("profile", Switch(0.4, 0.05, 0, 64))
+    bad = npu.switch_figures("profile", Switch(6.0, 7.0, 1, 5000))
     assert [figure.id for figure in good] == [
         "switch.profile_host_ms",
         "switch.profile_simulated_ms",
         "switch.profile_allocated",
+        "switch.profile_peak",
     ]
-    assert [figure.ok for figure in (*good, *bad)] == [True] * 3 + [False] * 3
+    assert [figure.ok for figure in (*good, *bad)] == [True] * 4 + [False] * 4
 
 
 def test_switching_profile_allocates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(switching, "ROUNDS", 2)
-    assert switching.profile_switch().allocated == 0
+    switch = switching.profile_switch()
+    assert switch.arrays == 0
+    assert switch.peak < npu.PEAK_BYTES
 
 
 def test_what_a_run_allocates_behind_another_is_seen() -> None:
@@ -79,7 +82,7 @@ def test_what_a_run_allocates_behind_another_is_seen() -> None:
         behind[0] = "other"
         return float(needed[0])
 
-    assert 90_000 < switching.measured([one, other]).allocated < 110_000
+    assert 90_000 < switching.measured(one, other)[2] < 110_000
 
 
 def test_both_functions_run_in_turn() -> None:
