@@ -45,7 +45,7 @@ def _ranged(walk: Walk, node: SourceNode, bounds: Range) -> Pending:
         return replace(before, ranges=(*before.ranges, (node.name, bounds)))
     value, axes = walk.viewed(node, 0)
     shape = Shape(*value.shape)
-    return Pending(node.name, shape, lambda _: None, ((node.name, bounds),), source=value.name, axes=axes)
+    return Pending(node.name, shape, lambda _: None, ((node.name, bounds),), source=value, axes=axes)
 
 
 def _scalar(walk: Walk, node: SourceNode, name: str) -> float:

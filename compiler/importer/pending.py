@@ -14,7 +14,8 @@ import numpy as np
 
 from compiler.importer.axes import Axes
 from compiler.importer.quantization import ActivationParameters
-from compiler.ir import Clamp, Clip, Operator, Value
+from compiler.importer.tables import Reals, function_tables
+from compiler.ir import Clamp, Clip, Operator, Table, Value
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Pending:
     shape: Shape
     make: Callable[[Value], Operator | None]
     ranges: tuple[tuple[str, Range], ...] = ()
-    source: str = ""  # set when there is no operator, only ranges on this settled value
+    source: Value | None = None  # set when there is no operator, only ranges on this settled value
     keeps: Value | None = None
     axes: Axes | None = None
 
@@ -81,12 +82,25 @@ class Pending:
             clamp = clamp.narrowed(bounds.clamp(result))
         nodes = tuple(name for name, _ in self.ranges)
         name = nodes[-1] if nodes else self.node
-        if self.source:
-            return [(result, Clip(name, self.source, result.name, clamp, nodes))]
+        if self.source is not None:
+            return [(result, self._clipped(name, self.source, result, clamp))]
         if not self.ranges:
             return [(result, _made(self.make(result)))]
         raw = replace(result, name=f"{result.name}.raw")
         return [(raw, _made(self.make(raw))), (result, Clip(name, raw.name, result.name, clamp, nodes))]
+
+    def _clipped(self, name: str, source: Value, result: Value, clamp: Clamp) -> Operator:
+        """A Clip; with another scale on the other side a table."""
+        nodes = tuple(node for node, _ in self.ranges)
+        if source.same_quantization(result):
+            return Clip(name, source.name, result.name, clamp, nodes)
+
+        def bounded(x: Reals) -> Reals:
+            for _, bounds in self.ranges:
+                x = np.clip(x, bounds.low, bounds.high)
+            return x
+
+        return Table(name, source.name, result.name, function_tables(source, result, bounded), nodes)
 
 
 def _made(operator: Operator | None) -> Operator:

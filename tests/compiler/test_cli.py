@@ -36,6 +36,7 @@ def compiled(path: Path, model: str, out: str, *more: str) -> Result:
 def test_compile_prints_a_table_of_both_array_models(folder: Path) -> None:
     result = compiled(folder, "vsr.onnx", "b.elb")
     assert result.exit_code == 0
+    assert result.stdout.startswith("npu-4t/model 64x96\n         fits  yes: SRAM ")
     assert "ideal ms" in result.stdout
     assert "u85-like ms" in result.stdout
     assert "npu-4t/model" in result.stdout
@@ -55,6 +56,48 @@ def test_inspect_shows_kernels_and_reads_back_the_estimate(folder: Path) -> None
     text = run("inspect", folder / "a.elb").stdout
     assert "block0" in text
     assert "npu-4t/quality" in text
+
+
+def test_inspect_writes_one_page(folder: Path) -> None:
+    result = run("inspect", folder / "a.elb", "--html", folder / "a.html")
+    assert (result.exit_code, result.stdout) == (0, f"{folder / 'a.html'} written\n")
+    assert "<title>a.elb on its NPU</title>" in (folder / "a.html").read_text()
+    assert not list(folder.glob(".*"))
+
+
+def test_inspect_can_print_json_and_write_the_page_at_once(folder: Path) -> None:
+    result = run("inspect", folder / "a.elb", "--json", "--html", folder / "b.html")
+    assert json.loads(result.stdout)["file"] == "a.elb"
+    assert (folder / "b.html").exists()
+
+
+def test_inspect_answers_the_five_questions_first(folder: Path) -> None:
+    lines = run("inspect", folder / "a.elb").stdout.splitlines()
+    start = lines.index("npu-4t/model 64x96")
+    asked = [line.split("  ")[-2].strip() for line in lines[start + 1 : start + 6]]
+    assert asked == ["fits", "time", "limited by", "on the CPU", "not fused"]
+
+
+def test_experiments_switch_parts_of_the_compiler_off(folder: Path) -> None:
+    naive = compiled(folder, "vsr.onnx", "n.elb", "--json", "--no-fuse", "--no-plan", "--no-depth-first")
+    best = compiled(folder, "vsr.onnx", "b.elb", "--json")
+    launches = [json.loads(result.stdout)["programs"][0]["launches"] for result in (naive, best)]
+    assert launches[0] > 2 * launches[1]
+    assert "--no-fuse" not in run("compile", "--help").stdout
+
+
+def test_widths_become_profiles_of_one_program(folder: Path) -> None:
+    result = compiled(folder, "wide.onnx", "w.elb", "--json", "--width", f"0.5={folder / 'vsr.onnx'}")
+    (program,) = json.loads(result.stdout)["programs"]
+    assert [profile["name"] for profile in program["profiles"]] == ["64x96", "64x96@0.5"]
+    assert run("inspect", folder / "w.elb", "--html", folder / "w.html").exit_code == 0
+
+
+def test_streams_share_a_launch(folder: Path) -> None:
+    result = compiled(folder, "vsr.onnx", "s.elb", "--json", "--streams", "3")
+    (profile,) = json.loads(result.stdout)["programs"][0]["profiles"]
+    assert (profile["name"], profile["launches"]) == ("64x96x3", 4)
+    assert " for 3 frames" in dict(profile["answers"])["time"]
 
 
 def test_inspect_takes_a_bare_program(folder: Path) -> None:
@@ -86,6 +129,28 @@ def test_compare_perf_exits_one_and_names_the_kernel(folder: Path) -> None:
     assert result.exit_code == 1
     regressions = json.loads(result.stdout)["regressions"]
     assert any(entry["kernel"] == "block0" for entry in regressions)
+    text = run("compare-perf", folder / "wide.elb", folder / "a.elb").stdout
+    assert "regression npu-4t/model 64x96 ideal: " in text
+    assert "npu-4t/quality 64x96 ideal: the baseline has it" in text
+
+
+def test_compare_perf_judges_the_devices_own_time(folder: Path) -> None:
+    for name, step in (("fast.csv", 1.0), ("slow.csv", 1.1)):
+        rows = "".join(f"{kernel},{step * 100 + n / 100}\n" for n in range(100) for kernel in ("head", "tail"))
+        (folder / name).write_text(f"kernel,microseconds\n{rows}")
+    both = (folder / "a.elb", folder / "a.elb", "--measures", "npu-4t/model/64x96", "--measured")
+    fast, slow = folder / "fast.csv", folder / "slow.csv"
+    assert run("compare-perf", *both, fast, "--baseline-measured", fast).exit_code == 0
+    result = run("compare-perf", *both, slow, "--baseline-measured", fast)
+    assert result.exit_code == 1
+    assert "npu-4t/model 64x96 measured: " in result.stdout
+    assert run("compare-perf", slow, fast).exit_code == 1
+
+
+def test_compare_perf_keeps_a_budget(folder: Path) -> None:
+    result = run("compare-perf", folder / "a.elb", folder / "a.elb", "--sram-bytes", "1000", "--json")
+    assert result.exit_code == 1
+    assert {entry["measure"] for entry in json.loads(result.stdout)["regressions"]} == {"sram_bytes"}
 
 
 @pytest.mark.parametrize(
@@ -97,9 +162,15 @@ def test_compare_perf_exits_one_and_names_the_kernel(folder: Path) -> None:
         (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "big"], "'big' is not HEIGHTxWIDTH"),
         (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--target", "npu-1t"], "npu-1t"),
         (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--meta", "{vsr}"], "not JSON"),
+        (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--streams", "99"], "99 streams"),
+        (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--width", "half"], "not NAME=FILE"),
         (["inspect", "{vsr}"], "not a readable bundle"),
+        (["inspect", "{vsr}", "--html", "{folder}/x.html"], "not a readable bundle"),
+        (["inspect", "{folder}/a.elb", "--html", "{folder}/none/x.html"], "this folder does not exist"),
         (["verify", "{folder}/nothing.elb"], "nothing.elb"),
-        (["compare-perf", "{vsr}", "{vsr}"], "not a readable bundle"),
+        (["compare-perf", "{vsr}", "{vsr}"], "not a profile table"),
+        (["compare-perf", "{folder}/nothing.elb", "{folder}/a.elb"], "nothing.elb"),
+        (["compare-perf", "{folder}/a.elb", "{folder}/a.elb", "--measured", "{vsr}"], "give --measured and"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_two(folder: Path, arguments: list[str], message: str) -> None:
@@ -109,7 +180,7 @@ def test_bad_input_is_one_line_and_exit_two(folder: Path, arguments: list[str], 
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
-    assert not (folder / "x.elb").exists()
+    assert not [file for file in folder.iterdir() if file.name.lstrip(".").startswith("x.")]
 
 
 def test_help_shows_an_example() -> None:

@@ -112,6 +112,6 @@ def test_several_streams_count_every_frame() -> None:
 
 def test_numbers_are_written_for_people() -> None:
     assert [size(value) for value in (12, 2048, 3 << 20)] == ["12 B", "2.0 KiB", "3.00 MiB"]
-    assert [milliseconds(value) for value in (0.0, 1500.0, 2.5e6)] == ["0.00 ms", "1.5 µs", "2.50 ms"]
+    assert [milliseconds(value) for value in (0.0, 1500.0, 2.5e6)] == ["0 ms", "1.5 µs", "2.50 ms"]
     assert [share(value) for value in (0.0, 0.0001, 0.5)] == ["0.0 %", "<0.1 %", "50.0 %"]
     assert [count(value) for value in (5, 1.5e3, 2e6, 3e9)] == ["5", "1.50 k", "2.00 M", "3.00 G"]

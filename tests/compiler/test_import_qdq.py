@@ -1,0 +1,51 @@
+"""QDQ operators: import, every pass, and ONNX Runtime's own answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler import golden
+from compiler.ir import Clip, Pad, Permute
+from tests.compiler.oracle import after_each_pass, against_runtime, frame_of, imported
+from tests.compiler.qdq_cases import EXACT, NEAR, NEWER_OPSET, TIES
+from tests.compiler.qdq_nets import SHAPE
+
+ALL = {**EXACT, **NEAR, **TIES, **NEWER_OPSET}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_an_operator_means_exactly_what_its_nodes_say(name: str) -> None:
+    model = EXACT[name]()
+    graph = imported(model, *SHAPE)
+    frame = frame_of(graph)
+    assert against_runtime(model, graph, frame).largest == 0
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_an_operator_is_within_one_step_of_its_float_nodes(name: str) -> None:
+    model = NEAR[name]()
+    graph = imported(model, *SHAPE)
+    difference = against_runtime(model, graph, frame_of(graph))
+    assert difference.largest <= 1
+    assert difference.share <= 0.02
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_an_average_differs_on_ties_only(name: str) -> None:
+    model = TIES[name]()
+    graph = imported(model, *SHAPE)
+    difference = against_runtime(model, graph, frame_of(graph))
+    assert difference.largest <= 1
+    assert difference.share <= 0.25
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_pass_changes_a_byte_and_every_operator_ends_with_a_command(name: str) -> None:
+    model = ALL[name]()
+    graph = imported(model, *SHAPE)
+    frame = frame_of(graph)
+    final = after_each_pass(graph, frame)
+    assert not [op for op in final.operators if isinstance(op, Clip | Pad | Permute)]
+    outputs = golden.run(final, frame)
+    assert all(len(np.unique(image)) > 1 for image in outputs.values()), "the case must not be saturated"
