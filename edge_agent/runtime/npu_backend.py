@@ -1,8 +1,13 @@
-"""The backend `npu`: both programs of a bundle on one emulated device."""
+"""The backend `npu`: the programs of a bundle on one emulated device.
+
+A bundle may carry a second, little set of kernels (piece `model-little.npu`); on a device with a climate the backend
+goes over to it when the device is hot or nearly empty, and back when it has recovered.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.bundle import Bundle
@@ -17,29 +22,41 @@ from edge_agent.runtime.backend import (
     Upscaled,
     dequantized_mean,
 )
-from edge_agent.runtime.npu import FrameRefused, LoadedProgram, NpuDevice, RunResult
+from edge_agent.runtime.npu import ClimateModel, FrameRefused, LoadedProgram, NpuDevice, ProgramRefused, RunResult
+from edge_agent.runtime.npu.kernel_sets import KernelSet, KernelSetLimits, SetSwitch, switch_due
+
+SWITCHES_KEPT = 100
 
 
 @dataclass(frozen=True)
 class _Loaded:
     device: NpuDevice
-    model: LoadedProgram
+    models: Mapping[KernelSet, LoadedProgram]
     quality: LoadedProgram
     embedding: OutputTensor
 
 
 class NpuBackend:
-    """One device; it is made when the first bundle names its class."""
+    """One device; it is made when the first bundle names its class. Without a `climate` it is never hot or empty."""
 
     name = "npu"
 
-    def __init__(self, options: BackendOptions) -> None:
+    def __init__(
+        self,
+        options: BackendOptions,
+        climate: ClimateModel | None = None,
+        limits: KernelSetLimits | None = None,
+    ) -> None:
         self._options = options
+        self._climate = climate
+        self._limits = limits or KernelSetLimits()
         self._loaded: _Loaded | None = None
+        self._set = KernelSet.BIG
+        self.switches: deque[SetSwitch] = deque(maxlen=SWITCHES_KEPT)
 
     @property
     def sizes(self) -> Sequence[tuple[int, int]]:
-        profiles = self._ready().model.program.profiles
+        profiles = self._ready().models[KernelSet.BIG].program.profiles
         return tuple((profile.input_height, profile.input_width) for profile in profiles)
 
     def load(self, bundle: Bundle, device_class: str) -> None:
@@ -48,17 +65,21 @@ class NpuBackend:
             device = before.device
         else:
             options = self._options
-            device = NpuDevice(device_class, faults=options.faults, seed=options.seed, shared=options.shared)
-        model = device.load(bundle.program(device_class, "model"))
+            device = NpuDevice(
+                device_class, faults=options.faults, seed=options.seed, shared=options.shared, climate=self._climate
+            )
+        models = _load_sets(bundle, device)
         quality = device.load(bundle.program(device_class, "quality"))
         outputs = {output.name: output for output in quality.program.profiles[0].outputs}
-        self._loaded = _Loaded(device, model, quality, outputs["embedding"])
+        self._loaded = _Loaded(device, models, quality, outputs["embedding"])
+        self._set = KernelSet.BIG
 
     def upscale(self, frame: Pixels) -> Upscaled:
         loaded = self._ready()
-        result = self._run(loaded.device, loaded.model, frame)
+        switch = self._choose(loaded)
+        result = self._run(loaded.device, loaded.models[self._set], frame)
         (image,) = result.outputs.values()
-        return Upscaled(image, result.simulated_ms, lambda: _spans(result))
+        return Upscaled(image, result.simulated_ms, lambda: [*_switch_span(switch), *_spans(result)])
 
     def observe(self, frame: Pixels) -> Observation:
         loaded = self._ready()
@@ -66,6 +87,19 @@ class NpuBackend:
         output = loaded.embedding
         embedding = dequantized_mean(result.outputs["embedding"], output.scale, output.zero_point)
         return Observation(result.outputs["features"], embedding, result.simulated_ms)
+
+    def idle(self, seconds: float) -> None:
+        """Let the device rest between frames; what heats up only cools down when time goes by."""
+        self._ready().device.idle(seconds)
+
+    def _choose(self, loaded: _Loaded) -> SetSwitch | None:
+        now = loaded.device.conditions
+        switch = switch_due(self._set, now, self._limits) if now else None
+        if switch is None or switch.after not in loaded.models:
+            return None
+        self._set = switch.after
+        self.switches.append(switch)
+        return switch
 
     def _ready(self) -> _Loaded:
         if self._loaded is None:
@@ -78,6 +112,33 @@ class NpuBackend:
             return device.infer(program, frame)
         except FrameRefused as error:
             raise FrameUnfit(str(error)) from error
+
+
+def _load_sets(bundle: Bundle, device: NpuDevice) -> dict[KernelSet, LoadedProgram]:
+    """Return the kernel sets that the bundle has for the device; raises ProgramRefused when they do not match."""
+    target = device.spec.name
+    sets = {KernelSet.BIG: device.load(bundle.program(target, KernelSet.BIG.value))}
+    piece = f"{target}/{KernelSet.LITTLE.value}.npu"
+    if piece not in bundle.names:
+        return sets
+    sets[KernelSet.LITTLE] = device.load(bundle.program(target, KernelSet.LITTLE.value))
+    big, little = ({profile.input for profile in sets[kernels].program.profiles} for kernels in KernelSet)
+    if not big <= little:
+        missing = sorted(big - little)
+        raise ProgramRefused(f"no little kernels for frames {missing}", piece, "build both sets for the same sizes")
+    return sets
+
+
+def _switch_span(switch: SetSwitch | None) -> list[Span]:
+    if switch is None:
+        return []
+    now = switch.conditions
+    detail: dict[str, float | int | str] = {
+        "reason": switch.reason,
+        "temperature_c": now.temperature_c,
+        "charge": now.charge,
+    }
+    return [Span(f"kernels {switch.before.value} -> {switch.after.value}", 0.0, 0.0, detail)]
 
 
 def _spans(result: RunResult) -> list[Span]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from edge_agent.runtime.backend import Span
+
+_SLACK_MS = 1e-9  # sums of float milliseconds
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,17 @@ def _events(frames: Iterable[FrameTrace], process: str) -> Iterable[dict[str, ob
             "dur": frame.total_ms * 1e3,
             "args": detail,
         }
-        for span in frame.spans:
+        for lane, span in _lanes(frame.spans):
             place = {"ts": start + span.start_ms * 1e3, "dur": span.duration_ms * 1e3}
-            yield {**shared, "name": span.name, "tid": 2, **place, "args": dict(span.detail)}
+            yield {**shared, "name": span.name, "tid": 2 + lane, **place, "args": dict(span.detail)}
+
+
+def _lanes(spans: Iterable[Span]) -> Iterator[tuple[int, Span]]:
+    """Yield each span with the first lane that is free: the kernels of a depth-first program run at one time, and
+    slices that overlap on one track are drawn wrongly.
+    """
+    free: list[float] = []
+    for span in sorted(spans, key=lambda span: span.start_ms):
+        lane = next((lane for lane, end in enumerate(free) if end <= span.start_ms + _SLACK_MS), len(free))
+        free[lane : lane + 1] = [span.start_ms + span.duration_ms]
+        yield lane, span

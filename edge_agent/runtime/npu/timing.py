@@ -6,6 +6,7 @@ order on another; a wait ties the two. Times are nanoseconds from the start of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -154,18 +155,17 @@ class Timer:
         return descriptors * self._spec.dma_descriptor_ns + size / rate
 
     def _compute_ns(self, command: Command) -> float:
-        spec, window = self._spec, command.window
+        window, spec = command.window, self._spec
         rows, cols, outputs = command.target.logical
         taps = window.kernel_height * window.kernel_width
-        elements = rows * cols * outputs
         if command.op is Op.CONV:
             depth = command.source.logical[2] // window.groups
             return self._array.charged_macs(rows * cols, taps, depth, outputs) / self._macs_per_ns
+        elements = rows * cols * outputs
         if command.op is Op.HOST:
             return spec.host_call_us * 1000 + elements * max(taps, 1) / spec.host_elements_per_ns
         if command.op is Op.POOL:
-            source_rows, source_cols, channels = command.source.logical
-            elements = source_rows * source_cols * channels if command.whole_map else elements * taps
+            elements = math.prod(command.source.logical) if command.whole_map else elements * taps
         return elements / spec.vector_elements_per_ns
 
 

@@ -147,6 +147,14 @@ def test_the_trace_exports_as_chrome_events() -> None:
     assert all({"ts", "dur", "pid", "tid"} <= set(event) for event in events[1:])
 
 
+def test_spans_that_run_at_one_time_have_tracks_of_their_own() -> None:
+    spans = (Span("head", 0.0, 6.0), Span("block", 1.0, 6.0), Span("tail", 6.0, 4.0), Span("last", 10.0, 1.0))
+    ring = TraceRing()
+    ring.record(FrameTrace(0, 0.0, "upscale", "npu", 11.0, spans))
+    events = json.loads(ring.chrome_json())["traceEvents"]
+    assert {event["name"]: event["tid"] for event in events[2:]} == {"head": 2, "block": 3, "tail": 2, "last": 2}
+
+
 def test_plain_doubling_keeps_flat_areas_and_stays_in_range() -> None:
     flat = np.full((5, 7, 3), 93, np.uint8)
     assert np.array_equal(bicubic.double(flat), np.full((10, 14, 3), 93, np.uint8))

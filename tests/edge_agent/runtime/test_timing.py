@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts.npu.program import FLAG_DISPATCH, FLAG_LAUNCH, Op, Program, Space
+from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_LAUNCH, Op, Program, Space
 from contracts.npu.spec import load_spec
 from edge_agent.runtime.npu import NpuDevice
 from edge_agent.runtime.npu.commands import decode_stream
@@ -121,6 +121,27 @@ def test_a_lower_clock_stretches_compute_and_launch_but_not_ddr() -> None:
     data = region(Space.DDR, 0, SIZE)
     build.command(Op.DMA, src=data, dst=region(Space.SRAM, build.room(9600), SIZE))
     assert times(build, mhz=500).total_ns == pytest.approx(times(build).total_ns)
+
+
+@pytest.mark.parametrize(
+    ("op", "fields", "nanoseconds"),
+    [
+        (Op.SHUFFLE, {}, 9600 / 64),
+        (Op.TABLE, {}, 9600 / 64),
+        (Op.POOL, {"kh": 3, "kw": 2}, 6 * 9600 / 64),
+        (Op.POOL, {"kh": 3, "kw": 2, "flags": FLAG_GLOBAL}, 9600 / 64),
+        (Op.RESIZE, {"kh": 1, "kw": 3}, 9600 / 64),
+        (Op.HOST, {"kh": 3, "kw": 3}, 30_000 + 9 * 9600 / 0.5),
+        (Op.HOST, {"kh": 0, "kw": 0}, 30_000 + 9600 / 0.5),
+    ],
+)
+def test_other_operations_cost_what_the_vector_unit_or_the_host_needs(
+    op: Op, fields: dict[str, int], nanoseconds: float
+) -> None:
+    build = Assembler(names=["a"])
+    source, target = (region(Space.SRAM, build.room(9600), SIZE) for _ in range(2))
+    build.command(op, src=source, dst=target, **fields)
+    assert times(build).total_ns == pytest.approx(nanoseconds)
 
 
 def test_a_profile_switch_costs_its_prologue_once() -> None:
