@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from compiler.html.svg import Scale, line, picture, rect, text
 from compiler.measures.kernels import FrameUsage, KernelUsage
 from compiler.measures.texts import milliseconds, size
+from compiler.measures.texts import tick as told_tick
 from contracts.npu import NpuSpec
 
 PARTS = (("compute", "computing"), ("wait", "waiting for DDR"), ("launch", "launch"), ("dispatch", "dispatch"))
@@ -29,7 +30,7 @@ def kernel_bars(identifier: str, where: str, frames: Sequence[FrameUsage]) -> st
         body.append(text(f"{frame.array_model}: {milliseconds(frame.total_ns)} a frame", left, 14, "head"))
         for tick in x.ticks(4):
             body.append(line(x(tick), _TOP - 8, x(tick), height - 4, "grid"))
-            body.append(text(milliseconds(tick), x(tick), _TOP - 12, "tick", text_anchor="middle"))
+            body.append(text(told_tick(tick), x(tick), _TOP - 12, "tick", text_anchor="middle"))
         for row, kernel in enumerate(frame.kernels):
             body += _kernel(kernel, x, _TOP + row * pitch, pitch)
     width = _LABEL + len(frames) * (_PANEL + _VALUE + 20)

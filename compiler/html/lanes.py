@@ -14,7 +14,7 @@ from contracts.npu.program import FLAG_DISPATCH, FLAG_LAUNCH
 COMPUTE = "compute"
 _DIRECTIONS = {Space.DDR: "DMA: DDR to SRAM", Space.SRAM: "DMA: SRAM to DDR"}
 _CONSTANTS = "DMA: weights"
-_STREAMED = "DMA: while computing"
+STREAMED = "DMA: with the command"
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,13 @@ class Lane:
     queue: str
     bars: tuple[Bar, ...]
 
+    @property
+    def class_(self) -> str:
+        """The kind of its bars."""
+        if self.name == STREAMED:
+            return "stream"
+        return "compute" if self.queue == COMPUTE else "transfer"
+
     def between(self, begin: float, end: float) -> list[Bar]:
         """Bars that run at some time between ``begin`` and ``end``."""
         return [bar for bar in self.bars if bar.event.end_ns > begin and bar.event.start_ns < end]
@@ -63,7 +70,7 @@ def lanes(commands: Commands, events: Sequence[TimedEvent]) -> tuple[Lane, ...]:
         compute.setdefault(event.kernel, []).append(Bar(event, stripes.get(event.command, 0)))
         if event.ddr_bytes:
             streamed = replace(event, queue="dma", start_ns=event.start_ns + event.overhead_ns, overhead_ns=0.0)
-            dma.setdefault(_STREAMED, []).append(Bar(streamed, 0))
+            dma.setdefault(STREAMED, []).append(Bar(streamed, 0))
     return (
         *(Lane(name, COMPUTE, tuple(bars)) for name, bars in compute.items()),
         *(Lane(name, "dma", tuple(bars)) for name, bars in dma.items()),
@@ -86,7 +93,7 @@ def _direction(command: np.void) -> str:
     return _DIRECTIONS.get(Space(int(command["src"]["space"])), _CONSTANTS)
 
 
-def window(rows: Sequence[Lane], most: int = 140) -> tuple[float, float] | None:
+def window(rows: Sequence[Lane], most: int = 80) -> tuple[float, float] | None:
     """Times of an excerpt from the middle of a long frame, a few stripes long; None when the frame is short."""
     compute = [bar for lane in rows if lane.queue == COMPUTE for bar in lane.bars]
     if len(compute) <= most:

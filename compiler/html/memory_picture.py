@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from compiler.html.svg import TEXT_WIDTH, Scale, fits, line, picture, rect, spread, tag, text
 from compiler.measures.live_ranges import LiveRange
 from compiler.measures.texts import milliseconds, size
+from compiler.measures.texts import tick as told_tick
 from contracts.npu import Space
 
 _LEFT, _PLOT, _GUTTER, _TOP, _BOTTOM = 74, 700, 306, 18, 34
@@ -40,14 +41,16 @@ def memory_picture(
     height = _TOP + _BOTTOM + max(360, min(900, (len(beside) + 4) * _LINE))
     x = Scale(0, end_ns, _LEFT, _LEFT + _PLOT)
     y = Scale(0, top, height - _BOTTOM, _TOP)
-    levels = [_Level("limit", limit), *([_Level("lower bound", bound)] if bound else []), _Level("peak", peak)]
+    levels = [_Level("limit", limit)] if space == Space.SRAM else []
+    levels += [*([_Level("lower bound", bound)] if bound else []), _Level("peak", peak)]
     body = [*_grid(x, y), *(_box(entry, x, y) for entry in shown), *_names(shown, x, y)]
     body += [
         line(x.start, y(level.value), x.stop, y(level.value), level.class_) for level in levels if level.value <= top
     ]
     body += _gutter(beside, levels, x, y)
     title = f"{space.name} of {where}: who holds which bytes when"
-    description = f"{len(shown)} ranges, peak {size(peak)} of {size(limit)}. The table below has every range."
+    reach = f"peak {size(peak)} of {size(limit)}, over {milliseconds(end_ns)}"
+    description = f"{len(shown)} ranges, {reach}. The table below has every range."
     return picture(identifier, title, description, _LEFT + _PLOT + _GUTTER, height, body)
 
 
@@ -55,7 +58,7 @@ def _grid(x: Scale, y: Scale) -> list[str]:
     parts = []
     for tick in x.ticks(8):
         parts.append(line(x(tick), y.stop, x(tick), y.start, "grid"))
-        parts.append(text(milliseconds(tick), x(tick), y.start + 16, "tick", text_anchor="middle"))
+        parts.append(text(told_tick(tick), x(tick), y.start + 16, "tick", text_anchor="middle"))
     step = 2 ** max(0, (int(y.high) // 8).bit_length())
     for address in range(0, int(y.high) + 1, step):
         parts.append(line(x.start, y(address), x.stop, y(address), "grid"))

@@ -16,6 +16,7 @@ from compiler.measures.texts import count, milliseconds, share, size
 from compiler.measures.views import FileView, ProfileView, ProgramView
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_MODELS = ("u85-like", "ideal")
 _OPEN = 2  # profiles that stand open when the page is loaded
 
 
@@ -62,7 +63,18 @@ def _header(view: FileView) -> str:
 
 
 def _summary(view: FileView) -> str:
-    heads = ("program", "fits", "limited by", "u85-like", "ideal", "frames/s", "launches", "dispatches", "SRAM", "DDR")
+    heads = (
+        "program",
+        "fits",
+        "limited by",
+        "on the CPU",
+        *_MODELS,
+        "frames/s",
+        "launches",
+        "dispatches",
+        "SRAM",
+        "DDR",
+    )
     rows = []
     for program, profile in _pairs(view):
         usage = profile.frame().usage
@@ -72,7 +84,8 @@ def _summary(view: FileView) -> str:
                 Raw(link),
                 "yes" if not profile.spilled else "partly",
                 usage.limit,
-                *(milliseconds(profile.frame(model).estimate.total_ns) for model in ("u85-like", "ideal")),
+                ", ".join(profile.host_kernels) or "nothing",
+                *(milliseconds(profile.frame(model).estimate.total_ns) for model in _MODELS),
                 f"{streams_of(profile.profile.name) * 1e9 / usage.total_ns:.1f}" if usage.total_ns else "",
                 f"{usage.sum('launches'):.0f}",
                 f"{usage.sum('dispatches'):.0f}",
@@ -81,7 +94,7 @@ def _summary(view: FileView) -> str:
             )
         )
     caption = "One frame of each program and profile; frames/s under the u85-like array model"
-    return f'<section class="panel"><h2>At a glance</h2>{table(caption, heads, rows, words=3)}</section>'
+    return f'<section class="panel"><h2>At a glance</h2>{table(caption, heads, rows, words=4)}</section>'
 
 
 def _profile(program: ProgramView, view: ProfileView, *, opened: bool) -> str:
@@ -92,6 +105,7 @@ def _profile(program: ProgramView, view: ProfileView, *, opened: bool) -> str:
     content = (
         pairs(view_answers(program, view)),
         _figures(program, view),
+        _schedule(view),
         parts.time_part(anchor, where, view),
         parts.timeline_part(anchor, where, view),
         parts.memory_part(anchor, where, view),
@@ -127,6 +141,17 @@ def _figures(program: ProgramView, view: ProfileView) -> str:
     if naive:
         same += f"; operator by operator with all tensors in SRAM it would be {size(naive)}"
     return table(same, ("one frame", *(frame.model.name for frame in frames)), rows)
+
+
+def _schedule(view: ProfileView) -> str:
+    """How the kernels are cut into stripes, and what the compiler noted about it."""
+    cuts = [
+        f"{cut['first']} … {cut['last']} in stripes of up to {cut['rows']} rows"
+        for cut in view.plan.get("segments", ())
+    ]
+    lines = ["; ".join(cuts)] if cuts else []
+    lines += [*view.plan.get("reasons", ()), *view.plan.get("notes", ())]
+    return f'<ul class="notes">{"".join(f"<li>{escape(line)}</li>" for line in lines)}</ul>' if lines else ""
 
 
 def _bare(usage: FrameUsage) -> float:

@@ -23,6 +23,13 @@ _MEANINGS = {
     Kind.INPUT: "input and output",
 }
 
+_EVENTS = (
+    ("compute", "computing"),
+    ("launch", "launch or dispatch"),
+    ("transfer", "transfer"),
+    ("stream", "operands in DDR, streamed somewhere within"),
+)
+
 
 def memory_part(identifier: str, where: str, view: ProfileView) -> str:
     """Memory map of SRAM, of DDR where intermediates live there, and every range."""
@@ -36,11 +43,13 @@ def memory_part(identifier: str, where: str, view: ProfileView) -> str:
             "dim",
         ),
         legend((kind.value, meaning) for kind, meaning in _MEANINGS.items()),
+        paragraph("SRAM", "over"),
         memory_picture(f"{identifier}-sram", where, ranges, Space.SRAM, view.spec.sram_bytes, bound, end),
     ]
     outside = [entry for entry in ranges if entry.space == Space.DDR]
     if any(entry.kind not in (Kind.INPUT, Kind.OUTPUT) for entry in outside):
         extent = view.profile.ddr_extent
+        content.append(paragraph("DDR, as much as the program uses", "over"))
         content.append(memory_picture(f"{identifier}-ddr", where, ranges, Space.DDR, extent, None, end))
     content.append(folded(f"All {len(ranges)} ranges", _range_table(ranges)))
     return "".join(content)
@@ -87,7 +96,7 @@ def timeline_part(identifier: str, where: str, view: ProfileView) -> str:
     content = [
         "<h3>Timeline</h3>",
         paragraph(f"Both queues under the {frame.model.name} array model; {told}.", "dim"),
-        legend((("compute", "computing"), ("transfer", "transfer"), ("launch", "launch or dispatch"))),
+        legend(_EVENTS),
         overview(f"{identifier}-frame", where, rows, frame.estimate.total_ns, chosen),
     ]
     if chosen:

@@ -102,20 +102,25 @@ def merged(spans: Iterable[tuple[float, float]], gap: float, least: float) -> li
 
 
 def spread(wanted: Sequence[float], distance: float, low: float, high: float) -> list[float]:
-    """Places near the wanted ones (in rising order), ``distance`` apart, between ``low`` and ``high``."""
-    places: list[float] = []
-    for place in wanted:
-        places.append(max(place, places[-1] + distance if places else low))
-    ceiling = high
-    for index in range(len(places) - 1, -1, -1):
-        places[index] = min(places[index], ceiling)
-        ceiling = places[index] - distance
-    return places
+    """Places as near as can be to the wanted ones (in rising order), ``distance`` apart, between ``low`` and ``high``.
+
+    Labels that would touch become a group around the mean of what they want.
+    """
+    groups: list[tuple[float, int]] = []  # sum of wishes less each label's place within the group, number of labels
+    for index, place in enumerate(wanted):
+        total, members = place - index * distance, 1
+        while groups and groups[-1][0] / groups[-1][1] > total / members:
+            before, count = groups.pop()
+            total, members = total + before, members + count
+        groups.append((total, members))
+    means = [total / members for total, members in groups for _ in range(members)]
+    last = high - (len(means) - 1) * distance
+    return [max(low, min(mean, last)) + index * distance for index, mean in enumerate(means)]
 
 
-def fits(label: str, width: float) -> bool:
+def fits(label: str, width: float, margin: float = 6) -> bool:
     """Whether a label can stand within so many pixels."""
-    return len(label) * TEXT_WIDTH + 6 <= width
+    return len(label) * TEXT_WIDTH + margin <= width
 
 
 def _value(value: object) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.html.lanes import COMPUTE, Bar, Lane
+from compiler.html.lanes import STREAMED, Bar, Lane
 from compiler.html.svg import Scale, boxes, fits, line, merged, picture, rect, text
 from compiler.measures.texts import milliseconds, size
+from compiler.measures.texts import tick as told_tick
 
 _LEFT, _PLOT, _RIGHT, _TOP, _BOTTOM = 168, 830, 82, 22, 30
 _WIDTH = _LEFT + _PLOT + _RIGHT
@@ -44,6 +45,7 @@ def excerpt(identifier: str, where: str, rows: Sequence[Lane], begin: float, end
         body += _label(lane, top, pitch, first=index == 0 or inside[index - 1][0].queue != lane.queue)
         for bar in bars:
             body += _bar(bar, lane, x, top + 2, pitch - 4)
+        body += _marks(bars, x, top + pitch / 2 + 4)
     title = f"Timeline of {where}, {milliseconds(begin)} to {milliseconds(end)}"
     told = f"{sum(len(bars) for _, bars in inside)} events; the number in a bar is the stripe of its kernel."
     return picture(identifier, title, told, _WIDTH, height, body)
@@ -57,7 +59,7 @@ def _grid(x: Scale, height: float, about: int) -> list[str]:
     parts = []
     for tick in x.ticks(about):
         parts.append(line(x(tick), _TOP - 4, x(tick), height - _BOTTOM + 4, "grid"))
-        parts.append(text(f"{tick / 1e6:.6g} ms", x(tick), height - 10, "tick", text_anchor="middle"))
+        parts.append(text(told_tick(tick), x(tick), height - 10, "tick", text_anchor="middle"))
     return parts
 
 
@@ -80,14 +82,15 @@ def _merged_lane(lane: Lane, x: Scale, top: float, height: float) -> list[str]:
         if ready > start and x(ready) - x(start) > 0.4:
             overhead.append((x(start), x(ready)))
         work.append((x(ready), x(end)))
-    class_ = "compute" if lane.queue == COMPUTE else "transfer"
     return [
-        boxes(merged(work, 0.35, 0.35), top, height, f"t {class_}"),
+        boxes(merged(work, 0.35, 0.35), top, height, f"t {lane.class_}"),
         boxes(merged(overhead, 0.35, 0.35), top, height, "t launch"),
     ]
 
 
 def _busy(lane: Lane, end_ns: float) -> str:
+    if lane.name == STREAMED:
+        return ""
     time = sum(bar.event.end_ns - bar.event.start_ns for bar in lane.bars)
     return f"{time / 1e6:.2f} ms" if end_ns >= 1e6 else milliseconds(time)
 
@@ -96,11 +99,21 @@ def _bar(bar: Bar, lane: Lane, x: Scale, top: float, height: float) -> list[str]
     event = bar.event
     left, right = max(x(event.start_ns), x.start), min(x(event.end_ns), x.stop)
     ready = min(max(x(event.start_ns + event.overhead_ns), left), right)
-    class_ = "compute" if lane.queue == COMPUTE else "transfer"
-    parts = [rect(ready, top, right - ready, height, f"t {class_}", bar.hint)]
+    parts = [rect(ready, top, right - ready, height, f"t {lane.class_}", bar.hint)]
     if ready - left > 0.3:
         parts.append(rect(left, top, ready - left, height, "t launch", f"{bar.hint}; launch or dispatch"))
-    label = str(bar.stripe) if bar.stripe else size(event.ddr_bytes)
-    if fits(label, right - ready):
-        parts.append(text(label, (ready + right) / 2, top + height / 2 + 4, "on", text_anchor="middle"))
     return parts
+
+
+def _marks(bars: Sequence[Bar], x: Scale, y: float) -> list[str]:
+    """The number of each stripe over its bars, or the bytes of a transfer, where there is room."""
+    spans: dict[str, tuple[float, float]] = {}
+    for number, bar in enumerate(bars):
+        key = f"{bar.stripe}" if bar.stripe else f"{size(bar.event.ddr_bytes)}\0{number}"
+        left, right = max(x(bar.event.start_ns), x.start), min(x(bar.event.end_ns), x.stop)
+        spans[key] = min(spans.get(key, (left, right))[0], left), right
+    return [
+        text(key.partition("\0")[0], (left + right) / 2, y, "on", text_anchor="middle")
+        for key, (left, right) in spans.items()
+        if fits(key.partition("\0")[0], right - left, margin=2)
+    ]

@@ -12,9 +12,16 @@ def size(count: float) -> str:
 
 def milliseconds(nanoseconds: float) -> str:
     """Milliseconds; microseconds below a tenth of one."""
+    if nanoseconds == 0:
+        return "0 ms"
     if 0 < nanoseconds < 1e5:
         return f"{nanoseconds / 1e3:.1f} µs"
     return f"{nanoseconds / 1e6:.2f} ms"
+
+
+def tick(nanoseconds: float) -> str:
+    """A round time under an axis."""
+    return f"{nanoseconds / 1e6:.6g} ms"
 
 
 def share(part: float) -> str:
