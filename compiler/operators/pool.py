@@ -16,6 +16,7 @@ def fill(command: Command, graph: Graph, step: Pool, constant: Constant) -> None
     command["sh"], command["sw"] = step.strides
     command["dh"], command["dw"] = step.dilations
     command["pt"], command["pb"], command["pl"], command["pr"] = step.pads
+    command["groups"] = 1
     if step.whole:
         command["flags"] |= FLAG_GLOBAL
     describe(command, "a", source)

@@ -58,8 +58,12 @@ def _obstacle(graph: Graph, pad: Pad) -> str | None:
                 return f"{reader.name} reads through another layout or adds it"
         elif not (isinstance(reader, Pool) and reader.mode == PoolMode.AVERAGE_PADDED and not reader.whole):
             return f"{reader.name} has no pads of that meaning"
-        if max(_sum(reader.pads, pad.pads)) > _LARGEST:
+        pads = _sum(reader.pads, pad.pads)
+        if max(pads) > _LARGEST:
             return f"{reader.name} would have pads above {_LARGEST}"
+        spans = [reader.dilations[axis // 2] * (reader.kernel[axis // 2] - 1) + 1 for axis in range(4)]
+        if isinstance(reader, Pool) and any(extent >= span for extent, span in zip(pads, spans, strict=True)):
+            return f"{reader.name} would have windows of padding alone"
     return None
 
 
