@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.driver import read_model
+from compiler.options import DEFAULT, CompileOptions
 from compiler.program_builder import CompiledProgram, build_program
 from compiler.timing import estimate
 from contracts.npu import NpuSpec, Program, load_spec
@@ -17,8 +18,10 @@ from tests.support.models import quality_qdq, single_conv_qdq, vsr_qdq
 SPEC = load_spec("npu-4t")
 
 
-def compiled(model: bytes, size: tuple[int, int], spec: NpuSpec = SPEC) -> CompiledProgram:
-    return build_program(read_model("model", model, [size]).profiles, spec, bytes(16))
+def compiled(
+    model: bytes, size: tuple[int, int], spec: NpuSpec = SPEC, options: CompileOptions = DEFAULT
+) -> CompiledProgram:
+    return build_program(read_model("model", model, [size], options).profiles, spec, bytes(16), options)
 
 
 def test_a_single_convolution_takes_what_the_page_says() -> None:
@@ -26,15 +29,18 @@ def test_a_single_convolution_takes_what_the_page_says() -> None:
     compute = 100 * 200 * 9 * 16 * 16 / 2000
     transfer = 2 * 100 + 2 * 100 * 200 * 16 / (32 * 0.9)
     assert profile.ideal.total_ns == pytest.approx(78_000 + max(compute, transfer))
-    padded = 100 * 200 * 12 * 16 * 16 / 2000
+    padded = 100 * 200 * 12 * 16 * 16 / 2048
     assert profile.u85_like.total_ns == pytest.approx(78_000 + max(padded, transfer))
     assert profile.ideal.ddr_bytes == 2 * 100 * 200 * 16
 
 
-def test_each_further_command_of_a_kernel_costs_a_dispatch() -> None:
-    frame = compiled(vsr_qdq(), (64, 96)).profiles[0].ideal
+@pytest.mark.parametrize(("rows", "stripes"), [(32, 1), (16, 3), (8, 5)])
+def test_each_further_stripe_of_a_kernel_costs_a_dispatch(rows: int, stripes: int) -> None:
+    """32 rows; a block runs two rows behind its source, so that its last ones need a stripe more."""
+    frame = compiled(vsr_qdq(), (64, 96), options=CompileOptions(stripe_rows=rows)).profiles[0].ideal
     block = next(kernel for kernel in frame.kernels if kernel.name == "block0")
-    assert (block.launches, block.commands, block.overhead_ns) == (1, 2, 79_000)
+    assert (block.launches, block.dispatches, block.commands) == (1, stripes - 1, 2 * stripes)
+    assert block.overhead_ns == 78_000 + (stripes - 1) * 1_000
 
 
 def test_launches_are_counted_once_for_each_kernel() -> None:
@@ -79,7 +85,9 @@ def test_estimate_and_simulation_agree(model: bytes, sram_bytes: int) -> None:
 
 
 def test_a_prefetch_hides_behind_the_kernel_before() -> None:
-    program = compiled(vsr_qdq(channels=32, mid=32), (64, 96), replace(SPEC, sram_bytes=150_000))
+    program = compiled(
+        vsr_qdq(channels=32, mid=32), (64, 96), replace(SPEC, sram_bytes=150_000), CompileOptions(depth_first=False)
+    )
     profile = program.profiles[0]
     assert not profile.plan.weights_resident
     commands = profile.stream.commands[profile.stream.n_prologue :].copy()

@@ -64,11 +64,9 @@ def test_gaps_between_fields_are_written_as_zero() -> None:
     raw = np.full(2 * COMMAND.itemsize, 0xAB, np.uint8)
     commands = raw.view(COMMAND)
     data = np.frombuffer(canonical_bytes(commands), np.uint8).reshape(2, -1)
-    gaps = [12 + 3, 12 + 28, 12 + 31, 44 + 3, 76 + 30]
+    gaps = [at + 3 for at in (12, 44, 76)]  # behind each region's block
     assert not data[:, gaps].any()
-    assert (
-        np.delete(data, [12 + 3, *range(40, 44), 44 + 3, *range(72, 76), 76 + 3, *range(104, 108)], 1) == 0xAB
-    ).all()
+    assert (np.delete(data, gaps, 1) == 0xAB).all()
 
 
 def test_the_same_parts_give_the_same_bytes() -> None:
