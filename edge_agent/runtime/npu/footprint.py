@@ -58,15 +58,14 @@ def _writers(owner: _Owners, region: Region) -> list[int]:
 
 
 def _same_grid(read: Region, written: Region) -> bool:
-    """Whether two regions count the same pixels: equal strides and channels, starts a whole number of pixels
-    apart.
+    """Whether two regions count the same pixels: equal strides, and channels that lie in one pixel. Both may be
+    windows of one map, as the parts of a concatenation are.
     """
     flat = written.rows == written.cols == 1  # a plain copy of bytes has no pixels
     if flat or (read.rows == read.cols == 1):
         return True
-    same = (read.row_stride, read.pixel_stride, read.channels) == (
-        written.row_stride,
-        written.pixel_stride,
-        written.channels,
-    )
-    return same and (read.offset - written.offset) % read.row_stride % read.pixel_stride == 0
+    pitch = read.pixel_stride
+    if (read.row_stride, pitch) != (written.row_stride, written.pixel_stride):
+        return False
+    ahead = (read.offset - written.offset) % read.row_stride % pitch
+    return ahead + read.channels <= pitch or (pitch - ahead) + written.channels <= pitch

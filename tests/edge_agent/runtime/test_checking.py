@@ -98,6 +98,30 @@ def test_in_a_map_with_segments_every_transfer_is_a_step(last: int, findings: in
     assert len(check_profile(program, 0, SPEC, memory_map)) == findings
 
 
+def concatenation(shift: int = 0) -> Program:
+    """Two convolutions write windows of one map, a third reads both; `shift` moves the second window."""
+    random, size = np.random.default_rng(2), (8, 8, 4)
+    one, two, both = layer(random, 4, 3), layer(random, 4, 5), layer(random, 8, 4)
+    build = Assembler(names=["a", "prologue"])
+    offset = build.room(8 * 8 * 8 + 128)
+    window = {"row_stride": 64, "pixel_stride": 8}
+    parts = [region(Space.SRAM, offset + start, (8, 8, count), **window) for start, count in ((0, 3), (3 + shift, 5))]
+    source = region(Space.DDR, 0, size)
+    for item, part in zip((one, two), parts, strict=True):
+        build.conv(source, part, item.weights, item.bias, item.mult, flags=1)
+    whole, out = region(Space.SRAM, offset, (8, 8, 8)), region(Space.DDR, 256, size)
+    build.conv(whole, out, both.weights, both.bias, both.mult, flags=1)
+    return Program.open(build.program(size, [("y", 256, size)], 512))
+
+
+def test_windows_of_one_map_are_no_other_tensor() -> None:
+    assert check_profile(concatenation(), 0, SPEC) == []
+
+
+def test_a_window_that_straddles_pixels_is_found() -> None:
+    assert any("as another tensor" in text for text in check_profile(concatenation(shift=2), 0, SPEC))
+
+
 def test_commands_without_an_event_are_waited_for_by_nobody() -> None:
     def change(stream: Stream) -> None:
         unheard = ~np.isin(stream["event"], stream["wait"][stream["wait"] > 0])

@@ -64,6 +64,16 @@ def test_a_saturating_engine_fails_the_start_up_test() -> None:
     assert not select.passes_self_test(SaturatingEngine())
 
 
+def test_a_saturating_cpu_gets_the_next_engine_that_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = NumpyEngine()
+    monkeypatch.setattr(select, "_CANDIDATES", (SaturatingEngine(), exact))
+    select.best_engine.cache_clear()
+    try:
+        assert select.best_engine() is exact
+    finally:
+        select.best_engine.cache_clear()
+
+
 def test_an_engine_that_falls_back_by_itself_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OrtConvolution, "bind", Saturating.bind)
     monkeypatch.setattr(ort_engine, "_agree", lambda *_: False)
