@@ -58,7 +58,8 @@ def _header(view: FileView) -> str:
     facts = [f"{size(view.size)}"]
     if release:
         facts += [f"release {release['release_version']}", f"security epoch {release['security_epoch']}"]
-    identity = paragraph(f"build {release['build_id']} · SHA-384 {release['digest']}", "id") if release else ""
+    lines = (f"build {release['build_id']}", f"SHA-384 {release['digest']}") if release else ()
+    identity = "".join(paragraph(line, "id") for line in lines)
     return f"<header><h1>{escape(view.file)}</h1>{paragraph(' · '.join(facts))}{identity}</header>"
 
 

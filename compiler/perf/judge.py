@@ -8,7 +8,7 @@ no baseline row judges (unless new ones are allowed). Kernels that appear or van
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.errors import CompileError
 from compiler.perf.tables import KernelSample, Key, Sample, Source, Tables, read
@@ -158,7 +158,9 @@ def _growth(key: Key, measure: _Measure, now: Sample, before: Sample, limits: Pe
         return
     if new > old * (1 + percent / 100):
         kernel, more = _culprit(now, before, measure.field)
-        yield _regression(key, measure, old, new, percent, "", kernel, more)
+        found = _regression(key, measure, old, new, percent, "", kernel, more)
+        note = "; the frame is measured, its kernels are estimated" if now.by_estimate and kernel else ""
+        yield replace(found, detail=found.detail + note)
     if limits.per_kernel:
         for name, sample in now.kernels.items():
             was, is_now = getattr(before.kernels.get(name), measure.field, None), getattr(sample, measure.field)

@@ -56,12 +56,15 @@ class KernelSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """One frame of one key, and its kernels. ``promise``: a bench's own verdict."""
+    """One frame of one key, and its kernels. ``promise``: a bench's own verdict; ``by_estimate``: the frame is
+    measured, the kernels are not.
+    """
 
     latency_us: float | None = None
     ddr_bytes: float | None = None
     sram_bytes: float | None = None
     promise: bool | None = None
+    by_estimate: bool = False
     kernels: Mapping[str, KernelSample] = field(default_factory=dict)
 
 
@@ -98,7 +101,9 @@ def with_trace(tables: Tables, trace: Trace, only: str | None = None) -> Tables:
         raise CompileError("--measures", f"{only} is not in {tables.name}", f"give one of {', '.join(sorted(named))}")
     about = named[only] if only is not None else next(iter(known))
     samples = {key: _without_time(sample) if key[:3] == about else sample for key, sample in tables.samples.items()}
-    samples[Key(*about, MEASURED)] = _measured(trace)
+    last = [sample for key, sample in tables.samples.items() if key[:3] == about][-1]
+    estimated = {name: KernelSample(latency_us=kernel.latency_us) for name, kernel in last.kernels.items()}
+    samples[Key(*about, MEASURED)] = _measured(trace, estimated)
     return replace(tables, samples=samples)
 
 
@@ -107,9 +112,11 @@ def _without_time(sample: Sample) -> Sample:
     return replace(sample, latency_us=None, kernels=kernels)
 
 
-def _measured(trace: Trace) -> Sample:
+def _measured(trace: Trace, estimated: Mapping[str, KernelSample] | None = None) -> Sample:
+    """``estimated``: what the estimate says of the kernels, for a trace that only knows whole frames."""
     kernels = {name: KernelSample(latency_us=value) for name, value in trace.kernels_p99_us.items()}
-    return Sample(latency_us=trace.frame_p99_us, kernels=kernels)
+    guessed = not kernels and bool(estimated)
+    return Sample(trace.frame_p99_us, by_estimate=guessed, kernels=estimated if guessed and estimated else kernels)
 
 
 def _profiles(name: str, data: bytes) -> Mapping[Key, Sample]:

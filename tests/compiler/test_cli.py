@@ -130,7 +130,7 @@ def test_compare_perf_exits_one_and_names_the_kernel(folder: Path) -> None:
     regressions = json.loads(result.stdout)["regressions"]
     assert any(entry["kernel"] == "block0" for entry in regressions)
     text = run("compare-perf", folder / "wide.elb", folder / "a.elb").stdout
-    assert "regression npu-4t/model 64x96 ideal: " in text
+    assert "regression npu-4t/model 64x96 u85-like: " in text
     assert "npu-4t/quality 64x96 ideal: the baseline has it" in text
 
 

@@ -215,6 +215,17 @@ def test_a_trace_says_what_it_measured_when_there_is_a_choice() -> None:
     assert [key.profile for key in found.samples if key.array_model == "measured"] == ["540x960"]
 
 
+def test_a_trace_of_whole_frames_takes_the_culprit_from_the_estimate() -> None:
+    def whole(microseconds: float) -> bytes:
+        return ("kernel,microseconds\n" + f"total,{microseconds}\n" * 100).encode()
+
+    slow = with_trace(read("current", both(block=260.0)), read_trace("t", whole(400)))
+    fast = with_trace(read("baseline", both()), read_trace("t", whole(300)))
+    (found,) = judge(slow, fast, PerfLimits()).regressions
+    assert (found.array_model, found.kernel) == ("measured", "block0")
+    assert "the frame is measured, its kernels are estimated" in str(found)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -249,7 +260,7 @@ def figures(**values: object) -> bytes:
     }
     for name, value in values.items():
         old = rows[name.replace("__", ".")]
-        rows[name.replace("__", ".")] = value if isinstance(value, tuple) else (value, *old[1:])  # type: ignore[assignment]
+        rows[name.replace("__", ".")] = value if isinstance(value, tuple) else (value, *old[1:])
     found = [{"id": k, "value": v, "unit": u, "reach": "", "ok": ok} for k, (v, u, ok) in rows.items()]
     return json.dumps({"machine": {}, "figures": found}).encode()
 
