@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.importer.build import build_graph
-from compiler.importer.source import SourceGraph, SourceNode, read_source
+from compiler.importer.reading import read_source
+from compiler.importer.source import SourceGraph, SourceNode
 
 __all__ = ["SourceGraph", "SourceNode", "build_graph", "read_source"]

@@ -64,7 +64,7 @@ def mixed_model() -> bytes:
 def unsupported_operator() -> bytes:
     b = QdqBuilder(0)
     value = b.quantize("x", 1 / 255, 0, 3)
-    b.quantize(b.node("Sigmoid", [value], "sigmoid"), 0.02, 0, 3, output="y")
+    b.quantize(b.node("Det", [value], "determinant"), 0.02, 0, 3, output="y")
     return b.model({"x": [1, 3, "h", "w"]}, {"y": [1, 3, "h", "w"]})
 
 
@@ -115,25 +115,27 @@ BAD = {
     "unsupported operator": (
         unsupported_operator(),
         UnsupportedModel,
-        r"^sigmoid_Sigmoid: operator Sigmoid is not supported; supported are Add",
+        r"^determinant_Det: operator Det is not supported; supported are Abs, Add",
     ),
-    "automatic pads": (set_attribute("Conv", auto_pad="SAME_UPPER"), UnsupportedModel, r"^conv_Conv: auto_pad"),
+    "automatic pads": (set_attribute("Conv", auto_pad="MIRROR"), UnsupportedModel, r"^conv_Conv: auto_pad MIRROR"),
     "negative pads": (set_attribute("Conv", pads=[-1, 0, 0, 0]), UnsupportedModel, r"^conv_Conv: negative pads"),
     "wrong groups": (set_attribute("Conv", group=2), UnsupportedModel, r"^conv_Conv: weights"),
-    "shuffle DCR": (
-        set_attribute("DepthToSpace", vsr_qdq(4, 4, 0), mode="DCR", blocksize=4),
+    "shuffle of an unknown mode": (
+        set_attribute("DepthToSpace", vsr_qdq(4, 4, 0), mode="ROW", blocksize=4),
         UnsupportedModel,
-        r"mode DCR; use mode CRD",
+        r"^shuffled_DepthToSpace: mode ROW; use mode CRD or DCR",
     ),
-    "linear resize": (
-        set_attribute("Resize", vsr_qdq(4, 4, 0), mode="linear"),
+    "cubic resize": (
+        set_attribute("Resize", vsr_qdq(4, 4, 0), mode="cubic"),
         UnsupportedModel,
-        r"^anchor_Resize: mode linear; use mode nearest",
+        r"^anchor_Resize: mode cubic; use mode nearest or linear",
     ),
-    "uneven nearest": (
-        set_attribute("Resize", vsr_qdq(4, 4, 0), nearest_mode="ceil"),
+    "cropping resize": (
+        set_attribute(
+            "Resize", vsr_qdq(4, 4, 0), nearest_mode="ceil", coordinate_transformation_mode="tf_crop_and_resize"
+        ),
         UnsupportedModel,
-        r"^anchor_Resize: .*do not repeat each pixel evenly",
+        r"^anchor_Resize: coordinate_transformation_mode tf_crop_and_resize, nearest_mode ceil; use align_corners",
     ),
     "NaN scale": (set_constant("y_scale", np.float32("nan")), BadQuantization, r"y_q_QuantizeLinear: scale nan"),
     "zero scale": (set_constant("y_scale", np.float32(0)), BadQuantization, r"scale 0.0 is not a positive number"),
