@@ -23,6 +23,7 @@ from edgeloop.figures import Figure, at_most, below, exactly
 CPU_RATIO = 1.25
 SWITCH_MS = 5.0
 PEAK_BYTES = 4096
+ESTIMATE_PERCENT = 1.0
 SEED = 11
 
 
@@ -85,10 +86,13 @@ def width_figures() -> list[Figure]:
 
 
 def _simulated(shape: NetShape, device: Emulated) -> list[Figure]:
+    """Simulated time by array model, and how far the compiler's estimate is off: both implement one page apart."""
     found = []
     for label, model in (("ideal", "ideal"), ("u85", "u85-like")):
-        time = device.device.nominal_time(device.loaded, 0, model)
-        found.append(_printed(f"{shape.name}.simulated_{label}_ms", round(time.total_ns / 1e6, 3), "ms a frame"))
+        simulated = device.device.nominal_time(device.loaded, 0, model).total_ns / 1e6
+        off = 100 * abs(device.estimate_ms[model] / simulated - 1)
+        found.append(_printed(f"{shape.name}.simulated_{label}_ms", round(simulated, 3), "ms a frame"))
+        found.append(at_most(f"{shape.name}.estimate_{label}_off", round(off, 4), "%", ESTIMATE_PERCENT))
     return found
 
 

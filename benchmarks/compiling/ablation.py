@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.compiling.measure import Compiled, compiled
 from benchmarks.reference_nets import NetShape
+from compiler.errors import CompileError
 from compiler.options import CompileOptions
 from edgeloop.figures import Figure
 
@@ -52,20 +53,35 @@ def row(step: str, program: Compiled) -> Row:
     )
 
 
-def rows(shape: NetShape, tell: Callable[[str], None] = lambda _: None) -> list[Row]:
+@dataclass(frozen=True)
+class Failed:
+    """A step that did not compile, and the error."""
+
+    step: str
+    error: str
+
+
+def rows(shape: NetShape, tell: Callable[[str], None] = lambda _: None) -> list[Row | Failed]:
     """All steps of one net."""
-    made = []
+    made: list[Row | Failed] = []
     for step, options in STEPS:
         tell(f"{shape.name} {step}")
-        made.append(row(step, compiled(shape, options)))
+        try:
+            made.append(row(step, compiled(shape, options)))
+        except CompileError as error:
+            made.append(Failed(step, str(error)))
     return made
 
 
-def figures(shape: NetShape, made: list[Row]) -> list[Figure]:
+def figures(shape: NetShape, made: Sequence[Row | Failed]) -> list[Figure]:
     """Printed for each step; that a step helps, or why it does not, is held against the promise."""
     found: list[Figure] = []
-    for before, after in zip([None, *made[:-1]], made, strict=True):
+    before: Row | None = None
+    for after in made:
         name = f"{shape.name}.ablation.{after.step}"
+        if isinstance(after, Failed):
+            found.append(Figure(f"{name}.error", after.error, "", "compiles", False))
+            continue
         found += [
             _printed(f"{name}.launches", after.launches, ""),
             _printed(f"{name}.dispatches", after.dispatches, ""),
@@ -79,6 +95,7 @@ def figures(shape: NetShape, made: list[Row]) -> list[Figure]:
         if before is not None:
             verdict, ok = judged(before, after)
             found.append(Figure(f"{name}.helps", verdict, "", "it helps, or the reason is given", ok))
+        before = after
     return found
 
 

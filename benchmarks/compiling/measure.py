@@ -101,6 +101,13 @@ class Compiled:
             moved += int(region_bytes(regions[~home]).sum())
         return moved
 
+    @cached_property
+    def prologue_bytes(self) -> int:
+        """What is brought into SRAM once, at load, and no frame pays for."""
+        commands = self.program.commands(0)[: self.profile.n_prologue]
+        spec = load_spec(TARGET)
+        return estimate(commands, self.program.names, spec, spec.array_model("ideal")).ddr_bytes
+
     def estimated(self, model: str, spec: NpuSpec | None = None) -> FrameEstimate:
         """The timing model over the frame."""
         spec = spec or load_spec(TARGET)

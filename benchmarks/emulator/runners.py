@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,8 @@ class Emulated:
 
     device: NpuDevice
     loaded: LoadedProgram
+    estimate_ms: Mapping[str, float]
+    """What the compiler said, by array model."""
 
     def run(self, frame: Image) -> Image:
         """The only output of one frame."""
@@ -34,9 +36,9 @@ class Emulated:
 
 def emulated(shape: NetShape) -> Emulated:
     """The net compiled for its frame size, on a device of its own."""
-    data, _ = compile_program(qdq_model(quantized_net(shape)), TARGET, [(shape.height, shape.width)])
+    data, report = compile_program(qdq_model(quantized_net(shape)), TARGET, [(shape.height, shape.width)])
     device = NpuDevice(TARGET, jitter=0.0)
-    return Emulated(device, device.load(Program.open(data)))
+    return Emulated(device, device.load(Program.open(data)), report.profiles[0].latency_ms)
 
 
 def onnxruntime_whole(net: QuantizedNet, height: int, width: int) -> Run:

@@ -22,6 +22,8 @@ IDS = {
     "onnxruntime_cpu_ms",
     "simulated_ideal_ms",
     "simulated_u85_ms",
+    "estimate_ideal_off",
+    "estimate_u85_off",
 }
 
 
