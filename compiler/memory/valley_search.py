@@ -34,11 +34,14 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """Steps in all, dead ends before the first restart, and how far orders are shaken (natural log)."""
+    """Steps in all, dead ends before the first restart, how far orders are shaken (natural log), and what one dead
+    end adds to the weight of its section, which begins at 1.
+    """
 
     steps: int = 20_000
-    restart: int = 100
-    shake: float = 0.1
+    restart: int = 50
+    shake: float = 0.01
+    learn: float = 0.1
     seed: int = 0
 
 
@@ -69,11 +72,11 @@ class _Node:
     gap_allowed: bool
     placed: int = -1
 
-    def sort_exact_fits(self, tables: Tables) -> None:
-        """Buffers as wide as the valley are tried in their own order: ``bar`` relies on it."""
-        places = [place for place, buffer in enumerate(self.untried) if self._fits(buffer, tables)]
-        for place, buffer in zip(places, sorted((self.untried[p] for p in places), reverse=True), strict=True):
-            self.untried[place] = buffer
+    def exact_fits_first(self, tables: Tables) -> None:
+        """Buffers as wide as the valley come first, in their own order: ``bar`` relies on it."""
+        fitting = [buffer for buffer in self.untried if self._fits(buffer, tables)]
+        others = [buffer for buffer in self.untried if not self._fits(buffer, tables)]
+        self.untried = [*others, *sorted(fitting, reverse=True)]
 
     def bar(self, buffer: int, tables: Tables) -> None:
         """The buffer does not rest on this floor. If it is as wide as the valley it lies above the valley's
@@ -131,7 +134,7 @@ class _Search:
                 if found is None:
                     return Outcome.FOUND, state
                 if isinstance(found, DeadEnd):
-                    self.trouble[found.section] += 1
+                    self.trouble[found.section] += self.settings.learn
                     dead_ends -= 1
                 else:
                     path.append(self._node(state, found))
@@ -157,7 +160,7 @@ class _Search:
         best_last = covering[np.argsort(self.rank[covering], kind="stable")].tolist()
         gap_allowed = bool(choices.gap_allowed[section])
         node = _Node(state, section, level, min(wall, self.capacity), run, best_last, gap_allowed)
-        node.sort_exact_fits(self.tables)
+        node.exact_fits_first(self.tables)
         return node
 
     def _next(self, path: list[_Node]) -> Skyline | None:
