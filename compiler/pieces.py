@@ -117,6 +117,7 @@ def _profile_map(profile: CompiledProfile) -> dict[str, object]:
         "lower_bound": plan.bound,
         "gap": round(plan.gap, 6),
         "planner": plan.method,
+        "proof": plan.proof,
         "naive_peak": profile.naive_sram,
         "weights_resident": plan.weights_resident,
         "ddr_extent": plan.ddr_extent,

@@ -123,7 +123,7 @@ def _report_profile(program: CompiledProgram, profile: CompiledProfile) -> Profi
         sram_peak=plan.peak,
         sram_bound=plan.bound,
         naive_sram=profile.naive_sram,
-        planner=plan.method,
+        planner=f"{plan.method}: {plan.proof}",
         weights_resident=plan.weights_resident,
         reasons=plan.reasons,
         answers=profile_answers(program, profile),

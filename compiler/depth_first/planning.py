@@ -9,7 +9,7 @@ from compiler.constants import Constants
 from compiler.depth_first.layout import Layout
 from compiler.depth_first.search import Search
 from compiler.depth_first.segment import Kind
-from compiler.memory.buffers import Buffer, lower_bound, windowed
+from compiler.memory.buffers import Buffer, windowed
 from compiler.memory.plan import CONSTANTS, Home, MemoryPlan, place_pinned
 from compiler.options import CompileOptions
 from compiler.schedule import Schedule
@@ -50,7 +50,7 @@ def plan_depth_first(
 def _finished(
     schedule: Schedule, constants: Constants, spec: NpuSpec, layout: Layout, streams: int
 ) -> DepthFirst | None:
-    placement = place_pinned(layout.buffers, spec.alignment)
+    placement = place_pinned(layout.buffers, spec.alignment, spec.sram_bytes)
     outside = [schedule.graph.input, *(value for _, value in schedule.graph.outputs), *layout.crossing]
     homes, extent = _ddr(schedule, outside, spec.alignment, streams)
     if extent > spec.ddr_bytes:
@@ -66,8 +66,9 @@ def _finished(
         value_homes=homes,
         weights_resident=resident,
         peak=placement.peak,
-        bound=lower_bound(list(layout.buffers)),
+        bound=placement.bound,
         method=placement.method,
+        proof=placement.status,
         ddr_extent=extent,
         traffic=traffic if resident else traffic + len(constants.data),
         reasons=tuple(_reasons(schedule, layout, resident, len(constants.data))),

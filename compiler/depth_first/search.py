@@ -81,7 +81,8 @@ class Search:
             layout = lay_out(self.schedule, self.constants, self.quant_bytes, choice)
         except Stuck:
             return None
-        return layout if place_pinned(layout.buffers, self.spec.alignment).peak <= self.spec.sram_bytes else None
+        limit = self.spec.sram_bytes
+        return layout if place_pinned(layout.buffers, self.spec.alignment, limit).peak <= limit else None
 
     def _peak(self, choice: Choice) -> int | None:
         """SRAM bytes of a choice from its first rounds; None when it cannot be cut like that."""

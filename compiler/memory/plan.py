@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from compiler.constants import Constants
 from compiler.errors import DoesNotFit
-from compiler.memory.buffers import Buffer, lower_bound, value_buffers
-from compiler.memory.greedy import Placement, place
+from compiler.memory.buffers import Buffer, value_buffers
+from compiler.memory.greedy import place
+from compiler.memory.placement import Placement, Proof
+from compiler.memory.planner import plan_placement
 from compiler.schedule import Schedule
 from contracts.npu import NpuSpec, Space
 
@@ -46,6 +48,9 @@ class MemoryPlan:
     peak: int
     bound: int
     method: str
+    proof: str
+    """Whether the peak is known to be the least, in words."""
+
     ddr_extent: int
     traffic: int
     reasons: tuple[str, ...]
@@ -89,7 +94,7 @@ def _unshared(schedule: Schedule, constants: Constants, quant_bytes: int, spec: 
     attempt.ddr = [buffer for buffer in values if buffer.name in outside]
     attempt.spilled = [buffer for buffer in values if buffer.name not in outside]
     attempt.sram, attempt.reasons = [], ["memory planning is switched off"]
-    return _finished(schedule, constants, spec, attempt, attempt.placed(spec.alignment), streams)
+    return _finished(schedule, constants, spec, attempt, attempt.placed(spec), streams)
 
 
 @dataclass
@@ -103,32 +108,36 @@ class _Attempt:
     spilled: list[Buffer]
     reasons: list[str]
 
-    def placed(self, alignment: int) -> Placement:
-        return place_pinned([*self.fixed, *self.sram], alignment)
+    def placed(self, spec: NpuSpec) -> Placement:
+        return place_pinned([*self.fixed, *self.sram], spec.alignment, spec.sram_bytes)
 
 
-def place_pinned(buffers: Sequence[Buffer], alignment: int) -> Placement:
+def place_pinned(buffers: Sequence[Buffer], alignment: int, capacity: int | None = None) -> Placement:
     """Place with the table and the resident constants at the bottom, in this order, whatever the profile: a device
-    that switches profiles finds them where they are.
+    that switches profiles finds them where they are. With a ``capacity`` the rest is planned with effort where the
+    greedy orders leave a gap and a fit is possible.
     """
-    offsets: dict[str, int] = {}
+    pinned: dict[str, int] = {}
     base = 0
     sizes = {buffer.name: buffer.size for buffer in buffers}
     for name in (QUANT, CONSTANTS):
         if name in sizes:
-            offsets[name] = base
+            pinned[name] = base
             base += -(-sizes[name] // alignment) * alignment
-    rest = place([buffer for buffer in buffers if buffer.name not in offsets], alignment)
-    offsets.update({name: base + offset for name, offset in rest.offsets.items()})
+    others = [buffer for buffer in buffers if buffer.name not in pinned]
+    rest = place(others, alignment)
+    if capacity is not None and rest.proof is Proof.NONE and rest.bound <= capacity - base:
+        rest = plan_placement(others, alignment, capacity - base)
+    offsets = {**pinned, **{name: base + offset for name, offset in rest.offsets.items()}}
     peak = max((offsets[buffer.name] + buffer.size for buffer in buffers), default=0)
-    return Placement(offsets, peak, rest.method)
+    return Placement(offsets, peak, rest.method, base + rest.bound, rest.proof)
 
 
 def _plan(
     schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, streams: int, *, resident: bool
 ) -> MemoryPlan | None:
     attempt = _attempt(schedule, constants, quant_bytes, resident=resident)
-    placement = attempt.placed(spec.alignment)
+    placement = attempt.placed(spec)
     while placement.peak > spec.sram_bytes:
         if not attempt.sram:
             return None
@@ -139,7 +148,7 @@ def _plan(
         )
         attempt.sram.remove(victim)
         attempt.spilled.append(victim)
-        placement = attempt.placed(spec.alignment)
+        placement = attempt.placed(spec)
     return _finished(schedule, constants, spec, attempt, placement, streams)
 
 
@@ -203,8 +212,9 @@ def _finished(
         value_homes={value: homes[buffer.name] for buffer in buffers for value in buffer.values},
         weights_resident=attempt.resident,
         peak=placement.peak,
-        bound=lower_bound([*attempt.fixed, *attempt.sram]),
+        bound=placement.bound,
         method=placement.method,
+        proof=placement.status,
         ddr_extent=extent,
         traffic=traffic if attempt.resident else traffic + len(constants.data),
         reasons=tuple(attempt.reasons),
