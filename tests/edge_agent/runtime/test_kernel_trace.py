@@ -18,6 +18,7 @@ from edge_agent.runtime.npu.kernel_sets import KernelSet, KernelSetLimits, switc
 from edge_agent.runtime.npu.kernel_trace import COMPUTE, DMA, LAUNCH, TracedFrame, TraceTooLong, perfetto_json, traced
 from edge_agent.runtime.npu.limits import NpuLimits
 from edge_agent.runtime.npu.occupancy import lives, occupancy
+from edge_agent.runtime.npu.tracing import TraceOptions, trace_program
 from tests.edge_agent.runtime.assembler import residual_net
 from tests.edge_agent.runtime.striped import striped_net
 
@@ -138,3 +139,17 @@ def test_a_map_is_held_from_its_writer_to_its_last_reader() -> None:
     offset = {name: command.target.offset for name, command in zip(("trunk", "middle"), frame, strict=False)}
     held = {place[0]: (first, last) for first, last, place in lives(frame) if place[0] in offset.values()}
     assert held == {offset["trunk"]: (0, 3), offset["middle"]: (1, 2)}
+
+
+def test_a_program_is_traced_in_one_call_frame_after_frame() -> None:
+    program = Program.open(striped_net(rows=2).program)
+    options = TraceOptions(frames=3, frames_per_second=50.0, climate=ClimateModel())
+    found = json.loads(trace_program(program, options))["traceEvents"]
+    starts = [event["ts"] for event in found if event["name"] == "clock"]
+    assert starts == pytest.approx([0.0, 20_000.0, 40_000.0])
+    assert found[0]["args"]["name"] == "npu-4t (u85-like)"
+
+
+def test_an_unknown_profile_is_named() -> None:
+    with pytest.raises(KeyError, match="no profile"):
+        trace_program(Program.open(striped_net().program), TraceOptions(profile="1x1"))

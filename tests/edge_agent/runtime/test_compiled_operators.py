@@ -1,0 +1,42 @@
+"""Every operator that the compiler imports: the device gives the golden interpreter's bytes, from a sound plan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler import golden
+from compiler.driver import compile_program
+from contracts.npu.program import Program
+from contracts.npu.spec import load_spec
+from edge_agent.runtime.npu import NpuDevice
+from edge_agent.runtime.npu.checking import check_profile
+from edge_agent.runtime.npu.engines.select import engine_named
+from tests.compiler.oracle import frame_of, imported
+from tests.compiler.qdq_cases import EXACT, NEAR, NEWER_OPSET, TIES
+from tests.compiler.qdq_nets import SHAPE
+
+CASES = {**EXACT, **NEAR, **TIES, **NEWER_OPSET}
+TARGET = "npu-2t"
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_device_equals_the_golden(name: str, engine: str) -> None:
+    model = CASES[name]()
+    graph = imported(model, *SHAPE)
+    program = Program.open(compile_program(model, TARGET, [SHAPE])[0])
+    device = NpuDevice(TARGET, engine=engine_named(engine))
+    loaded = device.load(program)
+    for seed in (3, 4):
+        frame = frame_of(graph, seed)
+        result, expected = device.infer(loaded, frame).outputs, golden.run(graph, frame)
+        assert result.keys() == expected.keys()
+        for output, image in expected.items():
+            assert np.array_equal(result[output], image)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_checking_mode_finds_nothing(name: str) -> None:
+    program = Program.open(compile_program(CASES[name](), TARGET, [SHAPE])[0])
+    assert check_profile(program, 0, load_spec(TARGET)) == []
