@@ -144,3 +144,9 @@ _RULES: Mapping[str, Callable[[_Expansion], None]] = {
     "QLinearGlobalAveragePool": _unary("GlobalAveragePool"),
     "QLinearAveragePool": _unary("AveragePool"),
 }
+
+FORMS: Mapping[str, str] = {
+    name: {"QLinearConv": "Conv", "QLinearMatMul": "MatMul", "QGemm": "Gemm"}.get(name, name.removeprefix("QLinear"))
+    for name in _RULES
+}
+"""Each integer operator and the float operator that it is read as."""
