@@ -16,8 +16,8 @@ Made by `python -m compiler.operators --write` from the support checks themselve
 it accepts. Anything else is one error that names node, reason and remedy. Arithmetic: `arithmetic.md`.
 
 Activations are uint8 or int8 with one scale and zero point, weights int8 or uint8 with a scale and a zero point for the
-tensor or for each output channel, the batch is 1, maps are `[1, C, H, W]`. Every edge between operators is quantised; an
-operator that only moves bytes needs no QuantizeLinear behind it, and may stand on integer tensors.
+tensor or for each output channel, the batch is 1, maps are `[1, C, H, W]`. Every edge between operators is quantised;
+an operator that only moves bytes needs no QuantizeLinear behind it, and may stand on integer tensors.
 """
 
 _COMMANDS: Mapping[str, type] = {
