@@ -14,7 +14,7 @@ from compiler.measures.views import FileView, ProfileView, ProgramView
 from compiler.perf import Comparison, Row
 from compiler.report import CompileReport
 
-_MOST_ROWS = 8
+_MOST_ROWS = 5
 
 
 def render_report(console: Console, report: CompileReport) -> None:
@@ -89,7 +89,7 @@ def _render_profile(console: Console, program: ProgramView, view: ProfileView) -
 def render_comparison(console: Console, comparison: Comparison) -> None:
     """What changed, the largest changes of kernels, and what that means."""
     rows = list(_once(comparison.rows))
-    table = _table("program", "measure", "baseline", "current", "change")
+    table = _table("program", "measure", "baseline", "current", "change", words=2)
     for row in (row for row in rows if not row.kernel):
         table.add_row(
             str(row.key), row.measure, _amount(row.baseline), _amount(row.current), _change(row.growth_percent)
@@ -100,7 +100,7 @@ def render_comparison(console: Console, comparison: Comparison) -> None:
         key=lambda row: -abs((row.current or 0) - (row.baseline or 0)),
     )
     if changed:
-        kernels = _table("kernel", "program", "measure", "baseline", "current", "change")
+        kernels = _table("kernel", "program", "measure", "baseline", "current", "change", words=3)
         for row in changed[:_MOST_ROWS]:
             cells = _amount(row.baseline), _amount(row.current), _change(row.growth_percent)
             kernels.add_row(row.kernel, str(row.key), row.measure, *cells)
@@ -136,10 +136,10 @@ def _lines(console: Console, head: str, lines: Iterable[str]) -> None:
         console.print(f"  [yellow]{escape(head)}[/yellow]: {escape(line)}", soft_wrap=True)
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str, words: int = 1) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+        table.add_column(column, justify="left" if index < words else "right", overflow="fold")
     return table
 
 

@@ -47,7 +47,7 @@ def answers(
 
 
 def _fits(spec: NpuSpec, memory: Memory) -> str:
-    bound = f", no plan needs less than {size(memory.bound)}" if memory.bound else ""
+    bound = f", no placement needs less than {size(memory.bound)}" if memory.bound else ""
     head = f"SRAM {size(memory.peak)} of {size(spec.sram_bytes)}{bound}"
     if memory.in_ddr:
         return f"partly: {head}; {size(memory.in_ddr)} of intermediates in DDR, because {memory.reasons[0]}"

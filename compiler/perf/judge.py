@@ -48,7 +48,7 @@ class Regression:
 
     def __str__(self) -> str:
         where = Key(self.target, self.program, self.profile, self.array_model)
-        culprit = f"; {self.kernel} did most of it ({self.kernel_growth:+,.6g})" if self.kernel_growth else ""
+        culprit = f"; {self.kernel} grew most ({self.kernel_growth:+,.6g})" if self.kernel_growth else ""
         return f"{where}: {self.detail}{culprit}"
 
 

@@ -71,7 +71,7 @@ def test_the_report_and_the_file_give_the_same_answers() -> None:
 
 def test_what_fits_says_so_with_the_bound() -> None:
     told = dict(answers(SPEC, [frame(1e6)], Memory(3 << 20, 2 << 20, 0, ()), Left((), ())))
-    assert told["fits"] == "yes: SRAM 3.00 MiB of 4.00 MiB, no plan needs less than 2.00 MiB; no intermediate in DDR"
+    assert told["fits"] == "yes: SRAM 3.00 MiB of 4.00 MiB, no placement needs less than 2.00 MiB; no intermediate in DDR"
 
 
 def test_what_left_sram_says_why() -> None:
