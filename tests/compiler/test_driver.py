@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compiler.driver import compile_bundle, compile_program
-from compiler.errors import CompileError, UnsupportedModel
+from compiler.errors import CompileError
 from compiler.pieces import BASELINE_COLUMNS
 from compiler.report import CompileReport
 from compiler.verifier import verify_program
@@ -178,13 +178,14 @@ def test_meta_that_is_no_json_is_refused(tmp_path: Path) -> None:
         build(tmp_path, meta={"x": float("nan")})
 
 
-def test_a_relu_that_cannot_fold_is_one_error() -> None:
+def test_a_relu_that_cannot_fold_becomes_a_table() -> None:
     b = QdqBuilder(0)
     value = b.quantize("x", 1 / 255, 0, 3)
     b.quantize(b.node("Relu", [value], "relu"), 1 / 255, 0, 3, output="y")
     model = b.model({"x": [1, 3, "h", "w"]}, {"y": [1, 3, "h", "w"]})
-    with pytest.raises(UnsupportedModel, match=r"^relu_Relu: .*no convolution or addition of its own"):
-        compile_program(model, "npu-4t", [(8, 12)])
+    data, report = compile_program(model, "npu-4t", [(8, 12)])
+    assert report.kernels == 1
+    assert Program.open(data).names[0] == "table0"
 
 
 def test_a_branch_that_no_output_needs_is_left_out() -> None:
