@@ -68,6 +68,7 @@ def _profile(program: ProgramView, view: ProfileView) -> dict[str, object]:
         "sram_lower_bound": plan.get("lower_bound"),
         "naive_sram": plan.get("naive_peak"),
         "planner": plan.get("planner"),
+        "proof": plan.get("proof"),
         "segments": plan.get("segments", []),
         "notes": plan.get("notes", []),
         "reasons": plan.get("reasons", []),

@@ -138,6 +138,7 @@ def _figures(program: ProgramView, view: ProfileView) -> str:
     same = f"{program.kernels.get('operators_before', '?')} operators, {count(usages[0].sum('macs'))}MAC, "
     same += f"{view.command_count} commands, {size(profile.ddr_bytes)} of DDR traffic; planner: "
     same += f"{view.plan.get('planner', 'not recorded')}"
+    same += f", {view.plan['proof']}" if view.plan.get("proof") else ""
     naive = view.plan.get("naive_peak")
     if naive:
         same += f"; operator by operator with all tensors in SRAM it would be {size(naive)}"

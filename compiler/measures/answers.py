@@ -47,12 +47,19 @@ def answers(
 
 
 def _fits(spec: NpuSpec, memory: Memory) -> str:
-    bound = f", no placement needs less than {size(memory.bound)}" if memory.bound else ""
-    head = f"SRAM {size(memory.peak)} of {size(spec.sram_bytes)}{bound}"
+    head = f"SRAM {size(memory.peak)} of {size(spec.sram_bytes)}{_gap(spec, memory)}"
     if memory.in_ddr:
         return f"partly: {head}; {size(memory.in_ddr)} of intermediates in DDR, because {memory.reasons[0]}"
     more = f"; {memory.reasons[0]}" if memory.reasons else "; no intermediate in DDR"
     return f"yes: {head}{more}"
+
+
+def _gap(spec: NpuSpec, memory: Memory) -> str:
+    if not memory.bound:
+        return ""
+    if memory.peak - memory.bound < spec.alignment:
+        return ", the least that these buffers need"
+    return f", no placement of these buffers needs less than {size(memory.bound)}"
 
 
 def streams_of(profile: str) -> int:

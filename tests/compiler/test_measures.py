@@ -70,8 +70,12 @@ def test_the_report_and_the_file_give_the_same_answers() -> None:
 
 
 def test_what_fits_says_so_with_the_bound() -> None:
-    told = dict(answers(SPEC, [frame(1e6)], Memory(3 << 20, 2 << 20, 0, ()), Left((), ())))
-    assert told["fits"] == "yes: SRAM 3.00 MiB of 4.00 MiB, no placement needs less than 2.00 MiB; no intermediate in DDR"
+    def told(bound: int) -> str:
+        return dict(answers(SPEC, [frame(1e6)], Memory(3 << 20, bound, 0, ()), Left((), ())))["fits"]
+
+    head, end = "yes: SRAM 3.00 MiB of 4.00 MiB, ", "; no intermediate in DDR"
+    assert told(2 << 20) == f"{head}no placement of these buffers needs less than 2.00 MiB{end}"
+    assert told((3 << 20) - 127) == f"{head}the least that these buffers need{end}"
 
 
 def test_what_left_sram_says_why() -> None:
