@@ -10,6 +10,7 @@ alignment needs.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from compiler.verifier.findings import Report
@@ -38,7 +39,9 @@ class Coverage:
 
     brought: set[Range] = field(default_factory=set)
     read: set[Range] = field(default_factory=set)
-    owners: dict[tuple[str, Ranges, int], tuple[Ranges, ...]] = field(default_factory=dict)
+    owners: dict[tuple[str, Ranges, int], tuple[Hashable, ...]] = field(default_factory=dict)
+    ranges: dict[str, frozenset[Range]] = field(default_factory=dict)
+    pads: dict[tuple[str, Ranges, int], tuple[tuple[int, int], bool]] = field(default_factory=dict)
 
     def gaps(self, alignment: int) -> list[Range]:
         """Ranges, an alignment long or longer, that are brought and never read."""
@@ -63,6 +66,7 @@ class Roles:
     """What each range of the sections is read as in one profile; ranges are disjoint."""
 
     profile: str
+    alignment: int
     coverage: Coverage
     _roles: dict[Range, tuple[str, int]] = field(default_factory=dict)
     _order: list[Range] = field(default_factory=list)
@@ -77,24 +81,36 @@ class Roles:
             if known != role:
                 report.add(index, "constants", f"reads as {role} what command {command} reads as {known}")
 
-    def belong(
-        self, report: Report, index: int, row: int, weights: Ranges, bias: Ranges, quant: Ranges, *zero: Ranges
-    ) -> None:
-        """Weights have one bias, one row of multipliers and one row of zero points, and those multipliers no
-        other weights; in all profiles of one width alike.
+    def belong(self, report: Report, index: int, row: int, found: Sequence[Ranges], parameters: Hashable) -> None:
+        """Weights have one bias, one row of multipliers and of zero points, and one set of parameters, in all
+        profiles of one width alike; and those multipliers have no other weights.
         """
-        if () in (weights, bias, quant, *zero):
+        if () in found:
             return
-        width = self.profile.partition("@")[2]
-        known = self.coverage.owners.setdefault((width, weights, row), (bias, quant, *zero))
-        if known != (bias, quant, *zero):
+        weights, quant = found[0], found[2]
+        key = self.profile.partition("@")[2], weights, row
+        known = self.coverage.owners.setdefault(key, (tuple(found), parameters))
+        if known[0] != tuple(found):
             report.add(index, "constants", f"weights at {_place(weights)} go with other constants elsewhere")
+        elif known[1] != parameters:
+            report.add(index, "constants", f"weights at {_place(weights)} go with other parameters elsewhere")
         if self._weights_of.setdefault(quant, weights) != weights:
             report.add(index, "constants", f"multipliers at {_place(quant)} go with other weights elsewhere")
+
+    def finish(self, report: Report) -> None:
+        """At END: profiles of one width read the same constants."""
+        width = self.profile.partition("@")[2]
+        other = self.coverage.ranges.setdefault(width, frozenset(self._roles))
+        for space, low, high in sorted(other ^ frozenset(self._roles)):
+            where = "here" if (space, low, high) in self._roles else "in another profile"
+            text = f"bytes {low}..{high} of section {Space(space).name} are constants only {where}"
+            report.add(-1, "constants", text)
 
     def _first_use(self, report: Report, index: int, piece: Range, role: str) -> None:
         if piece[0] != (Space.QUANT if role == "quant_offset" else Space.CONST):
             report.add(index, "constants", f"{role} lies in section {Space(piece[0]).name}")
+        if piece[1] % self.alignment:
+            report.add(index, "constants", f"{role} at {piece[1]} of its section, no multiple of {self.alignment}")
         self.coverage.read.add(piece)
         self._roles[piece] = role, index
         insort(self._order, piece)

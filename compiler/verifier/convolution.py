@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from compiler.verifier.arithmetic import check_scales
 from compiler.verifier.commands import Command
-from compiler.verifier.frame import READS, WRITES, Frame, Operand
+from compiler.verifier.frame import READS, WRITES, Frame, Operand, Padded
 from compiler.verifier.regions import Region
 from compiler.verifier.values import UNKNOWN
 from contracts.npu import Layout
@@ -23,12 +23,15 @@ def check_conv(frame: Frame, index: int, command: Command) -> None:
         return
     sizes = conv_constants(command, source.logical[2], target.logical[2])
     found = [frame.constant(index, getattr(command, role), size, role) for role, size in sizes.items()]
-    frame.memory.roles.belong(frame.report, index, command.weights_row, *found)
     operand = frame.operand(index, source, command.input_zp, "src")
     frame.clamp(index, command.clamp_lo, command.clamp_hi)
     parameters = (*command[8:14], *command[16:19], *command[23:27], command.weights_row, target.logical[2])
+    shared = (*command[8:14], *command[18:19], *command[23:35])
+    frame.memory.roles.belong(frame.report, index, command.weights_row, found, shared)
     name = ("conv", parameters, tuple(found), operand.name)
     row = _row(frame, index, command, name, operand)
+    if () not in found and operand.value != UNKNOWN:
+        frame.padded.setdefault(name, Padded(index, found[0], command, operand))
     value = (
         UNKNOWN if () in found else frame.value((name, target.layout, target.block), (operand.value,), command.out_zp)
     )
@@ -88,9 +91,12 @@ def check_pool(frame: Frame, index: int, command: Command) -> None:
 def _row(frame: Frame, index: int, command: Command, name: Hashable, operand: Operand) -> int:
     if operand.value == UNKNOWN:
         return 0
-    rows = operand.region.logical[0]
-    pads = {"top": command.pt, "bottom": command.pb}
-    return frame.stripes.place(index, name, operand.row, rows, stride=command.sh, **pads)
+    if command.pb:
+        frame.stripes.last(index, operand.value, operand.end)
+    left, right = frame.memory.values.cut(operand.value)
+    if (left and command.pl) or (right and command.pr):
+        frame.report.add(index, "rows", "pads beside columns of a map that it does not read")
+    return frame.stripes.place(index, name, operand.row, top=command.pt, stride=command.sh)
 
 
 def _fused_addition(
@@ -109,7 +115,7 @@ def _fused_addition(
     frame.scale(index, operand, command.b_scale, "residual")
     name = ("sum", value, operand.name, command[27:35])
     first = row * target.block if target.layout == Layout.D2S else row
-    if UNKNOWN not in (value, operand.value) and frame.stripes.place(index, name, operand.row, stored[0]) != first:
+    if UNKNOWN not in (value, operand.value) and frame.stripes.place(index, name, operand.row) != first:
         frame.report.add(index, "rows", f"residual from row {operand.row} against row {first} of the result")
     return operand, frame.value(name, (value, operand.value), command.c_zp, command.c_scale)
 

@@ -30,8 +30,8 @@ def check_pair(frame: Frame, index: int, command: Command) -> None:
     name = (Op(command.op).name, a.name, b.name, command[27:35], target.layout, target.block)
     row = 0
     if UNKNOWN not in (a.value, b.value):
-        row = frame.stripes.place(index, ("a", *name), a.row, source.logical[0])
-        if frame.stripes.place(index, ("b", *name), b.row, source.logical[0]) != row:
+        row = frame.stripes.place(index, ("a", *name), a.row)
+        if frame.stripes.place(index, ("b", *name), b.row) != row:
             frame.report.add(index, "rows", f"row {a.row} of src against row {b.row} of the residual")
     frame.apart(index, target, source, "src")
     if not other.same_place(target):
@@ -53,7 +53,7 @@ def check_table(frame: Frame, index: int, command: Command) -> None:
     name = ("table", found, command.input_zp, command.out_zp, operand.name, target.layout, target.block)
     row = 0
     if operand.value != UNKNOWN:
-        row = frame.stripes.place(index, name, operand.row, source.logical[0])
+        row = frame.stripes.place(index, name, operand.row)
     frame.apart(index, target, source, "src")
     frame.apart_from_constants(index, target, command.weights_offset, TABLE_BYTES * tables, "the table")
     value = frame.value(name, (operand.value,), command.out_zp) if found else UNKNOWN

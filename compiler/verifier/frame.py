@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.verifier.constants import Range, Roles
+from compiler.verifier.commands import Command
+from compiler.verifier.constants import Range, Ranges, Roles
 from compiler.verifier.findings import Report
 from compiler.verifier.launches import Launches
 from compiler.verifier.limits import LIMITS
@@ -29,11 +30,23 @@ class Operand:
     region: Region
     value: int
     row: int
+    end: int = 0
+    """One past the last stored row."""
 
     @property
     def name(self) -> tuple[int, int, int]:
         """What tells operands apart in the name of a result."""
         return self.value, self.region.layout, self.region.block
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A convolution of a profile, as the command that makes its first rows says it."""
+
+    index: int
+    weights: Ranges
+    command: Command
+    operand: Operand
 
 
 class Frame:
@@ -46,12 +59,13 @@ class Frame:
         self.report = Report(profile.name)
         self.memory = Memory(self.report, profile.n_prologue, spec.alignment, roles)
         self.launches = Launches(self.report)
-        self.stripes = Stripes(self.report, self.launches, self.memory)
+        self.stripes = Stripes(self.report, self.launches, self.memory, profile.streams == 1)
         self.sizes: dict[int, int] = {
             Space.SRAM: spec.sram_bytes,
             Space.DDR: max(0, min(profile.ddr_extent, spec.ddr_bytes)),
         }
         self.sources = {Space.CONST: len(program.constants), Space.QUANT: len(program.quant), **self.sizes}
+        self.padded: dict[Hashable, Padded] = {}
         self.sram_end = 0
         self.rows = 0
 
@@ -80,7 +94,7 @@ class Frame:
             row //= region.block
         elif region.layout == Layout.NEAREST:
             row *= region.block
-        return Operand(region, reading.value, row)
+        return Operand(region, reading.value, row, reading.row + region.rows)
 
     def whole(self, index: int, operand: Operand, what: str) -> None:
         """The operand has to be a whole map."""
@@ -88,7 +102,9 @@ class Frame:
             return
         if operand.row:
             self.report.add(index, "rows", f"{what} begins at row {operand.row}, the operation needs the whole map")
-        self.stripes.last(index, operand.value, operand.region.rows)
+        if any(self.memory.values.cut(operand.value)):
+            self.report.add(index, "rows", f"{what} misses columns, the operation needs the whole map")
+        self.stripes.last(index, operand.value, operand.end)
 
     def constant(self, index: int, offset: int, size: int, role: str) -> tuple[Range, ...]:
         """A command reads constants from SRAM; () after a finding."""

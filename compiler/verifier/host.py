@@ -69,7 +69,6 @@ def check_host(frame: Frame, index: int, command: Command) -> None:
 def _read(frame: Frame, index: int, region: Region, zero_point: int, scale: float, what: str) -> Operand:
     operand = frame.operand(index, region, zero_point, what)
     frame.scale(index, operand, scale, what)
-    frame.whole(index, operand, what)
     return operand
 
 
@@ -85,7 +84,8 @@ def _constants(frame: Frame, index: int, command: Command, source: Region, targe
     names = {"weights_offset": "exponentials"} if command.mode == SOFTMAX else {}
     found = [frame.constant(index, getattr(command, role), size, names.get(role, role)) for role, size in sizes.items()]
     if command.mode == DEFORMABLE:
-        frame.memory.roles.belong(frame.report, index, command.weights_row, *found)
+        shared = (*command[8:14], *command[18:19], *command[23:35])
+        frame.memory.roles.belong(frame.report, index, command.weights_row, found, shared)
     return (*found, command.weights_row)
 
 

@@ -16,6 +16,8 @@ class Launches:
         self._current = -1
         self._launched: set[int] = set()
         self._entered: dict[Hashable, int] = {}
+        self.again = False
+        """Whether the kernel at work was entered by a dispatch."""
 
     def command(self, index: int, command: Command) -> None:
         """A command of the compute queue enters a kernel or goes on in it."""
@@ -31,6 +33,7 @@ class Launches:
             self._report.add(index, "launch", f"kernel {kernel} is entered without a launch or dispatch")
         if command.launch or command.dispatch or kernel != self._current:
             self._entered = {}
+            self.again = command.dispatch
         self._current = kernel
         self._launched.add(kernel)
 

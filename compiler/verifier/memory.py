@@ -14,21 +14,19 @@ from compiler.verifier.queues import COMPUTE, DMA, Queues
 from compiler.verifier.regions import Region
 from compiler.verifier.rows import Part, Rows, Slot
 from compiler.verifier.runs import NOTHING, Reading, Run, find_row
-from compiler.verifier.values import UNKNOWN, Values
+from compiler.verifier.unread import AT_END, Unread
+from compiler.verifier.values import MIXED, UNKNOWN, Values
 from contracts.npu import Space
 
 FRAME = -1  # writer index of the input frame
 
 
 class _Retired:
-    """What a write covers: writers whose rows nobody read, those of the prologue, and the latest accesses of
-    the other queue.
-    """
+    """What a write covers: writers of the prologue, and the latest accesses of the other queue."""
 
-    __slots__ = ("prologue", "read", "unread", "written")
+    __slots__ = ("prologue", "read", "written")
 
     def __init__(self) -> None:
-        self.unread: set[int] = set()
         self.prologue: set[int] = set()
         self.written = self.read = -1
 
@@ -40,6 +38,7 @@ class Memory:
         self.report = report
         self.values = Values()
         self.queues = Queues(report, n_prologue)
+        self._unread = Unread(report, self.values)
         self._unaligned: dict[int, int] = {}  # command -> offset of its dst, until it is seen to be a part
         self.ends: list[tuple[int, int, int]] = []  # (command, value, rows): there the value has to end
         self._n_prologue = n_prologue
@@ -135,16 +134,13 @@ class Memory:
 
     def finish(self) -> None:
         """At END: nothing that the frame wrote is left unread."""
-        unread: dict[int, tuple[int, int]] = {}
         for rows in self._rows.values():
             for slot in rows.at.values():
                 for part in slot.parts:
                     brought = slot.piece is not None and part.writer < self._n_prologue
                     if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME and not brought:
-                        low, high = unread.get(part.writer, (slot.start, slot.end))
-                        unread[part.writer] = min(low, slot.start), max(high, slot.end)
-        for writer, (low, high) in sorted(unread.items()):
-            self.report.add(writer, "dead write", f"rows within {low}..{high} are never read")
+                        self._unread.add(AT_END, part.writer, part.value, part.row)
+        self._unread.finish()
         for writer, offset in self._unaligned.items():
             text = f"dst starts at {offset}, no multiple of {self._alignment}, and is no part of a map that does"
             self.report.add(writer, "region", text)
@@ -157,10 +153,11 @@ class Memory:
 
     def _meaning(self, index: int, queue: int, run: Run, zero_point: int | None, what: str) -> Reading:
         self.queues.ordered(index, queue, run.late, f"{what} is written by command {run.late}")
-        if run.mixed:
+        value = MIXED if run.mixed else run.value(self.values)
+        if value == MIXED:
             self.report.add(index, "rows", f"{what} is not one run of rows of one tensor")
             return NOTHING
-        value = run.value(self.values)
+        run.note(self.values)
         known = self.values.zero_point[value]
         if zero_point is not None and value != UNKNOWN and known != zero_point:
             self.report.add(index, "zero point", f"{what} has zero point {known}, the command says {zero_point}")
@@ -210,7 +207,7 @@ class Memory:
         if part.writer < self._n_prologue <= index and part.writer != FRAME:
             retired.prologue.add(part.writer)
         if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME:
-            retired.unread.add(part.writer)
+            self._unread.add(index, part.writer, part.value, part.row)
         if part.queue != queue and part.writer > retired.written:
             retired.written = part.writer
         read = part.compute_read if queue == DMA else part.dma_read
@@ -221,7 +218,5 @@ class Memory:
         """Report what a write did to what it covers."""
         for writer in sorted(retired.prologue):
             self.report.add(index, "prologue", f"overwrites what command {writer} of the prologue brought")
-        for writer in sorted(retired.unread):
-            self.report.add(index, "overlap of live ranges", f"overwrites what command {writer} wrote and nobody read")
         self.queues.ordered(index, queue, retired.written, f"overwrites command {retired.written}")
         self.queues.ordered(index, queue, retired.read, f"overwrites bytes that command {retired.read} reads")

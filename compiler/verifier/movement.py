@@ -45,9 +45,9 @@ def check_shuffle(frame: Frame, index: int, command: Command) -> None:
     operand = frame.operand(index, source, None, "src")
     frame.apart(index, target, source, "src")
     row, value = operand.row, operand.value
-    if value != UNKNOWN and not source.layout == target.layout == Layout.NHWC:
+    if value != UNKNOWN:
         name = ("shuffle", operand.name, target.layout, target.block)
-        row = frame.stripes.place(index, name, operand.row, source.logical[0])
+        row = frame.stripes.place(index, name, operand.row)
         values = frame.memory.values
         value = values.intern(name, values.zero_point[value], values.scale[value])
     frame.write(index, target, value, row)

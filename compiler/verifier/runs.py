@@ -61,13 +61,23 @@ class Run:
         """``(rows, value)`` of each value that another one lies below: it has to end there."""
         return [(rows, value) for rows, value in self._stack if value != UNKNOWN]
 
+    def note(self, values: Values) -> None:
+        """Tell each value which rows of it were read."""
+        first = self.first
+        for end, value in (*self._stack, (self._rows, self._value)):
+            if value > UNKNOWN:
+                values.note_read(value, first, end)
+            first = 0
+
     def value(self, values: Values) -> int:
-        """The value that the rows are."""
+        """The value that the rows are, MIXED when they are none."""
         if not self._stack:
             return self._value
         parts = (*self._stack, (self._rows, self._value))
+        if any(value == UNKNOWN for _, value in parts):
+            return UNKNOWN
         points = {values.zero_point[value] for _, value in parts}
-        return UNKNOWN if len(points) > 1 or -1 in points else values.below(parts)
+        return MIXED if len(points) > 1 else values.below(parts)
 
 
 def find_row(rows: Rows, values: Values, region: Region, start: int) -> tuple[int, int, list[Part]]:
@@ -88,7 +98,7 @@ def find_row(rows: Rows, values: Values, region: Region, start: int) -> tuple[in
             return UNKNOWN, 0, []
         value = _pixels(parts, low, region.channels, values)
         if cols != slot.cols:
-            value = values.window("columns", value, skipped, skipped + cols)
+            value = values.columns(value, skipped, skipped + cols, slot.cols)
         shares.append((column, column + cols, value))
         found += parts
         column, left, at = column + cols, left - cols, at + cols * slot.pitch
@@ -105,4 +115,4 @@ def _pixels(parts: list[Part], low: int, channels: int, values: Values) -> int:
         whole = values.beside("channels", tuple((part.low - base, part.high - base, part.value) for part in parts))
     if low == base and low + channels == parts[-1].high:
         return whole
-    return values.window("channels", whole, low - base, low - base + channels)
+    return values.channels(whole, low - base, low - base + channels)

@@ -21,13 +21,18 @@ Share = tuple[int, int, int]
 
 @dataclass
 class Values:
-    """Names to ids, with each value's zero point, scale (None: not said yet) and height so far."""
+    """Names to ids, with each value's zero point, scale (None: not said yet), height so far, and the rows read
+    of it. ``_cut``: whether columns are missing at the left and right edge of a value that is a part of others.
+    """
 
     _ids: dict[Hashable, int] = field(default_factory=dict)
     zero_point: list[int] = field(default_factory=lambda: [-1])
     scale: list[float | None] = field(default_factory=lambda: [None])
     _height: list[int] = field(default_factory=lambda: [0])
+    _read: dict[int, tuple[int, int]] = field(default_factory=dict)
     _made_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _above: dict[int, int] = field(default_factory=dict)
+    _cut: dict[int, tuple[bool, bool]] = field(default_factory=dict)
 
     def intern(self, name: Hashable, zero_point: int, scale: float | None = None) -> int:
         """The id of a value, made when the name is new."""
@@ -47,21 +52,54 @@ class Values:
         values = tuple(value for _, _, value in parts)
         if UNKNOWN in values or MIXED in values:
             return min(values)
-        points = {self.zero_point[value] for value in values}
-        return MIXED if len(points) > 1 else self._derived((kind, parts), values)
+        if len({self.zero_point[value] for value in values}) > 1:
+            return MIXED
+        ends = (values[:1], values[-1:]) if kind == "columns" else (values, values)
+        return self._derived((kind, parts), values, self._missing(ends[0], 0), self._missing(ends[1], 1))
 
-    def window(self, kind: str, value: int, low: int, high: int) -> int:
-        """The value of some channels or columns of another."""
-        return value if value <= UNKNOWN else self._derived((f"some {kind}", value, low, high), (value,))
+    def channels(self, value: int, low: int, high: int) -> int:
+        """The value of some channels of another."""
+        if value <= UNKNOWN:
+            return value
+        return self._derived(("some channels", value, low, high), (value,), *self.cut(value))
+
+    def columns(self, value: int, low: int, high: int, cols: int) -> int:
+        """The value of some of the ``cols`` columns of another."""
+        if value <= UNKNOWN:
+            return value
+        left, right = self.cut(value)
+        return self._derived(("some columns", value, low, high), (value,), left or low > 0, right or high < cols)
 
     def below(self, parts: tuple[tuple[int, int], ...]) -> int:
         """The value whose rows are those of others, ``(rows, value)`` from the top."""
-        return self._derived(("rows", parts), tuple(value for _, value in parts))
+        values = tuple(value for _, value in parts)
+        known = self._derived(("rows", parts), values, self._missing(values, 0), self._missing(values, 1))
+        self._above[known] = sum(rows for rows, _ in parts[:-1])
+        return known
 
-    def _derived(self, name: Hashable, values: tuple[int, ...]) -> int:
+    def _derived(self, name: Hashable, values: tuple[int, ...], left: bool = False, right: bool = False) -> int:
         known = self.intern(name, self.zero_point[values[0]], self.scale[values[0]])
         self._made_of[known] = values
+        self._cut[known] = left, right
         return known
+
+    def cut(self, value: int) -> tuple[bool, bool]:
+        """Whether the value is a window that misses columns at the left, at the right."""
+        return self._cut.get(value, (False, False))
+
+    def _missing(self, values: tuple[int, ...], side: int) -> bool:
+        return any(self.cut(value)[side] for value in values)
+
+    def note_read(self, value: int, first: int, end: int) -> None:
+        """Rows ``first..end`` of the value were read."""
+        for part in self._made_of.get(value, ()):
+            self.note_read(part, first, end)
+        low, high = self._read.get(value, (first, end))
+        self._read[value] = min(low, first), max(high, end)
+
+    def rows_read(self, value: int) -> tuple[int, int]:
+        """First and one past the last row that anyone read; (0, 0) when none was."""
+        return self._read.get(value, (0, 0))
 
     def grow(self, value: int, rows: int) -> None:
         """The value is at least ``rows`` high."""
@@ -71,7 +109,11 @@ class Values:
     def height(self, value: int) -> int:
         """Rows of the value that the stream has made so far."""
         parts = self._made_of.get(value)
-        return self._height[value] if parts is None else min(self.height(part) for part in parts)
+        if parts is None:
+            return self._height[value]
+        if value in self._above:
+            return self._above[value] + self.height(parts[-1])
+        return min(self.height(part) for part in parts)
 
     def says(self, value: int, scale: float) -> bool:
         """Whether a reader's scale is the writer's; the first that says one decides."""

@@ -15,6 +15,7 @@ from compiler.verifier.findings import Finding
 from compiler.verifier.frame import Frame
 from compiler.verifier.host import check_host, check_resize
 from compiler.verifier.movement import check_dma, check_shuffle
+from compiler.verifier.padding import check_padding
 from compiler.verifier.queues import COMPUTE, DMA
 from compiler.verifier.traffic import check_traffic
 from contracts.npu import NpuSpec, Op, OutputTensor, Program, Space
@@ -39,7 +40,7 @@ def verify_program(program: Program, spec: NpuSpec) -> list[Finding]:
     findings = _quant_findings(program, spec)
     coverage = Coverage()
     for index, profile in enumerate(program.profiles):
-        frame = Frame(program, spec, profile, Roles(profile.name, coverage))
+        frame = Frame(program, spec, profile, Roles(profile.name, spec.alignment, coverage))
         _walk(frame, program.commands(index))
         findings += frame.report.findings
     for space, low, high in coverage.gaps(spec.alignment):
@@ -64,6 +65,8 @@ def _walk(frame: Frame, stream: npt.NDArray[np.void]) -> None:
         _output(frame, len(commands) - 1, output)
     frame.memory.finish()
     frame.stripes.finish()
+    check_padding(frame)
+    frame.memory.roles.finish(frame.report)
     check_traffic(frame.report, frame.profile, frame.spec, commands, frame.sram_end)
 
 
