@@ -12,13 +12,14 @@ from compiler.timing import Commands
 from contracts.npu import Op, Space
 
 _FIELDS = ("space", "offset", "rows", "cols", "channels", "row_stride", "pixel_stride", "ring_rows")
+_SOFTMAX, _DEFORMABLE = 0, 2  # host functions that read constants, docs/reference/arithmetic.md
 _MEMORY = (Space.SRAM, Space.DDR)
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Bytes ``begin`` .. ``end`` of a memory; ``rows`` and ``ring_rows`` as in the region, ``sliced`` when channels of
-    a pixel are skipped.
+    """Bytes ``begin`` .. ``end`` of a memory; ``rows`` and ``ring_rows`` as in the region, ``sliced`` when it skips
+    channels or columns of the map that it is a window of.
     """
 
     space: Space
@@ -46,18 +47,18 @@ class Touch:
 def touches(commands: Commands) -> Iterator[Touch]:
     """One item for each command up to END."""
     plain = {key: {field: commands[key][field].tolist() for field in _FIELDS} for key in ("src", "residual", "dst")}
-    columns = {key: commands[key].tolist() for key in ("op", "kernel")}
+    columns = {key: commands[key].tolist() for key in ("op", "kernel", "mode")}
     operands = {key: commands[f"{key}_offset"].tolist() for key in ("weights", "bias", "quant", "weight_zp")}
     for index, code in enumerate(columns["op"]):
         if code == Op.END:
             return
         src, residual, dst = (_storage(plain[key], index) for key in ("src", "residual", "dst"))
         reads = tuple(storage for storage in (src, residual) if storage is not None)
-        if code == Op.CONV:
+        if code == Op.CONV or (code == Op.HOST and columns["mode"][index] == _DEFORMABLE):
             reads += tuple(_operands({key: column[index] for key, column in operands.items()}))
-        elif code == Op.TABLE:
+        elif code == Op.TABLE or (code == Op.HOST and columns["mode"][index] == _SOFTMAX):
             offset = operands["weights"][index]
-            reads += (Storage(Space.SRAM, offset, offset + 256),)
+            reads += (Storage(Space.SRAM, offset, offset + 1),)
         space = plain["src"]["space"][index]
         yield Touch(
             command=index,
@@ -75,9 +76,10 @@ def _storage(region: dict[str, list[int]], index: int) -> Storage | None:
         return None
     rows, ring_rows = region["rows"][index], region["ring_rows"][index]
     channels, pixel = region["channels"][index], region["pixel_stride"][index]
-    size = ((ring_rows or rows) - 1) * region["row_stride"][index] + (region["cols"][index] - 1) * pixel + channels
+    cols, stride = region["cols"][index], region["row_stride"][index]
+    size = ((ring_rows or rows) - 1) * stride + (cols - 1) * pixel + channels
     begin = region["offset"][index]
-    sliced = pixel > channels
+    sliced = pixel > channels or (stride > cols * pixel and rows > 1)
     return Storage(Space(region["space"][index]), begin, begin + size, rows, ring_rows, sliced)
 
 

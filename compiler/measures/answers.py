@@ -49,7 +49,8 @@ def answers(
 def _fits(spec: NpuSpec, memory: Memory) -> str:
     head = f"SRAM {size(memory.peak)} of {size(spec.sram_bytes)}{_gap(spec, memory)}"
     if memory.in_ddr:
-        return f"partly: {head}; {size(memory.in_ddr)} of intermediates in DDR, because {memory.reasons[0]}"
+        why = f", because {memory.reasons[0]}" if memory.reasons else ""
+        return f"partly: {head}; {size(memory.in_ddr)} of intermediates in DDR{why}"
     more = f"; {memory.reasons[0]}" if memory.reasons else "; no intermediate in DDR"
     return f"yes: {head}{more}"
 

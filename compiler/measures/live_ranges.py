@@ -88,7 +88,10 @@ def live_ranges(program: Program, index: int, events: Sequence[TimedEvent]) -> t
         tracker.follow(touch)
     frame_end = max((event.end_ns for event in events), default=0.0)
     opened = [*tracker.closed, *tracker.active]
-    outputs = {output.ddr_offset: output.name for output in profile.outputs}
+    outputs = [
+        _Output(output.name, output.ddr_offset, output.height * output.width * output.channels)
+        for output in profile.outputs
+    ]
     ranges = [_finished(entry, frame_end, profile.input_offset, outputs) for entry in opened]
     return tuple(sorted(ranges, key=lambda r: (r.space, r.offset, r.begin_ns, r.size)))
 
@@ -114,13 +117,17 @@ class _Tracker:
         span = (0.0, 0.0) if before else self._spans.get(touch.command - self._prologue, (0.0, 0.0))
         name = self._names[touch.kernel]
         for storage in touch.reads:
-            entry = self._holder(storage)
-            if entry is not None:
+            for entry in self._holders(storage):
                 entry.end = max(entry.end, span[1])
                 entry.readers[name] = None
                 entry.to_dma |= touch.operation == Op.DMA
         if touch.write is not None:
             self._write(touch, touch.write, name, span, resident=before)
+
+    def _holders(self, storage: Storage) -> list[_Open]:
+        """The range that holds these bytes, or all that hold some of them: rows of a map from several commands."""
+        whole = self._holder(storage)
+        return [whole] if whole else [entry for entry in self.active if _overlap(entry.storage, storage)]
 
     def _holder(self, storage: Storage) -> _Open | None:
         key = (storage.space, storage.begin, storage.end)
@@ -174,19 +181,29 @@ def _union(one: Storage, other: Storage) -> Storage:
     return replace(one, begin=min(one.begin, other.begin), end=max(one.end, other.end))
 
 
-def _finished(entry: _Open, frame_end: float, input_offset: int, outputs: dict[int, str]) -> LiveRange:
+@dataclass(frozen=True)
+class _Output:
+    name: str
+    begin: int
+    size: int
+
+    def holds(self, storage: Storage) -> bool:
+        """Whether these bytes are part of the output."""
+        return storage.space == Space.DDR and self.begin <= storage.begin < self.begin + self.size
+
+
+def _finished(entry: _Open, frame_end: float, input_offset: int, outputs: Sequence[_Output]) -> LiveRange:
     storage = entry.storage
-    is_output = storage.space == Space.DDR and storage.begin in outputs
-    kind = _kind(entry, input_offset, is_output=is_output)
-    whole = entry.resident
+    output = next((output for output in outputs if output.holds(storage)), None)
+    kind = _kind(entry, input_offset, is_output=output is not None)
     return LiveRange(
         space=storage.space,
         offset=storage.begin,
         size=storage.end - storage.begin,
-        begin_ns=0.0 if whole else entry.begin,
-        end_ns=frame_end if whole or is_output else entry.end,
+        begin_ns=0.0 if entry.resident else entry.begin,
+        end_ns=frame_end if entry.resident or kind == Kind.OUTPUT else entry.end,
         kind=kind,
-        label=_label(entry, kind, outputs.get(storage.begin, "")),
+        label=_label(entry, kind, output),
         writers=tuple(entry.writers),
         readers=tuple(entry.readers),
         rows=storage.ring_rows if entry.rows_made > storage.ring_rows else 0,
@@ -210,15 +227,16 @@ def _kind(entry: _Open, input_offset: int, *, is_output: bool) -> Kind:
     return Kind.RING if entry.rows_made > storage.ring_rows > 0 else Kind.MAP
 
 
-def _label(entry: _Open, kind: Kind, output: str) -> str:
+def _label(entry: _Open, kind: Kind, output: _Output | None) -> str:
     if kind == Kind.SCALES:
         return "scales"
     if kind == Kind.WEIGHTS:
         return "weights" if entry.resident else f"weights of {_names(entry.readers)}"
     if kind == Kind.INPUT:
         return "input frame"
-    if kind == Kind.OUTPUT:
-        return f"output {output}"
+    if kind == Kind.OUTPUT and output is not None:
+        whole = entry.storage.end - entry.storage.begin >= output.size
+        return f"output {output.name}" if whole else f"part of output {output.name}, by {_names(entry.writers)}"
     if kind == Kind.STAGING and entry.storage.space == Space.SRAM:
         return f"rows in, for {_names(entry.readers)}" if entry.by_dma else f"rows out, from {_names(entry.writers)}"
     if not entry.readers:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
+from compiler.driver import compile_program
 from compiler.measures.live_ranges import Kind, LiveRange
+from compiler.measures.views import view_file
 from contracts.npu import Space
 from tests.compiler.bundles import WAYS, profile
+from tests.compiler.host_nets import HOST
+from tests.compiler.qdq_cases import EXACT, NEAR
+from tests.compiler.qdq_nets import SHAPE
 
 EVERY = [(way, index) for way in WAYS for index in (0, 1)]
 
@@ -78,3 +84,17 @@ def test_maps_in_ddr_are_neither_input_nor_output() -> None:
     assert [entry.label for entry in outside if entry.kind == Kind.OUTPUT] == ["output y"]
     assert profile("unplanned").spilled > 0
     assert profile("striped").spilled == 0
+
+
+WINDOWED = ("concat rows", "concat cols", "concat channels", "split channels", "split cols", "softmax over rows")
+OTHERS = {name: {**EXACT, **NEAR, **HOST}[name] for name in (*WINDOWED, *HOST) if name in {**EXACT, **NEAR, **HOST}}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_windows_and_host_operators_keep_to_the_same_rules(name: str, tmp_path: Path) -> None:
+    (tmp_path / "net.npu").write_bytes(compile_program(OTHERS[name](), "npu-4t", [SHAPE])[0])
+    found = view_file(tmp_path / "net.npu").programs[0].profiles[0].ranges
+    for one, other in itertools.combinations(found, 2):
+        if one.shares_bytes(other):
+            assert one.end_ns <= other.begin_ns or other.end_ns <= one.begin_ns, (one, other)
+    assert [entry.label for entry in found if not entry.readers and entry.kind != Kind.OUTPUT] == []
