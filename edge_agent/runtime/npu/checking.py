@@ -8,7 +8,8 @@ The plain run is compared, byte for byte, with runs in which
 differs;
 - with the map, every buffer has bytes of its own: a buffer that is reused too early differs.
 
-And a read that finds a tensor overwritten by another is reported from the stream alone. Slow: whole memories
+And a read that finds a tensor overwritten by another, or rows of a ring that do not belong together, is reported from
+the stream alone. Slow: whole memories
 are filled. It is about places, not about arithmetic, so any engine will do.
 """
 
@@ -29,6 +30,7 @@ from edge_agent.runtime.npu.footprint import mixed_reads
 from edge_agent.runtime.npu.memory import Memory
 from edge_agent.runtime.npu.no_reuse import MemoryMap, dying_at, memory_map_of, without_reuse
 from edge_agent.runtime.npu.ordering import earliest, latest
+from edge_agent.runtime.npu.ring_rows import torn_reads
 
 POISONS = (0xA5, 0x5A)
 Order = Callable[[list[BoundCommand]], list[BoundCommand]]
@@ -51,7 +53,7 @@ def check_profile(
     if memory_map is not None:
         findings += check.against_map(memory_map)
     commands = [item.command for item in check.bound.commands]
-    findings += mixed_reads(commands, spec)
+    findings += [*mixed_reads(commands, spec), *torn_reads(commands)]
     return [f"profile {check.bound.profile.name}: {text}" for text in findings]
 
 

@@ -17,6 +17,7 @@ from compiler import golden
 from compiler.driver import compile_bundle, compile_program
 from compiler.importer import build_graph, read_source
 from compiler.ir import Add, Clip, Conv, Graph, Move, flat
+from compiler.options import CompileOptions
 from compiler.passes.constant_folding import ConstantFolding
 from compiler.timing import estimate
 from contracts.bundle import Bundle
@@ -89,6 +90,20 @@ def test_simulated_time_agrees_with_the_compilers_estimate(name: str, array: str
     assert simulated.total_ns == pytest.approx(guessed.total_ns, rel=1e-9)
     assert simulated.ddr_bytes == guessed.ddr_bytes == program.profiles[0].ddr_bytes
     assert len(simulated.kernels) == len(guessed.kernels)
+
+
+@pytest.mark.parametrize("rows", [None, 2])
+def test_several_streams_in_one_frame_are_frames_of_their_own(rows: int | None) -> None:
+    onnx, size = vsr_qdq(13, 7, 2, 5, seed=3), (24, 16)
+    options = CompileOptions(streams=3, stripe_rows=rows)
+    programs = [Program.open(compile_program(onnx, "npu-2t", [size], one)[0]) for one in (options, CompileOptions())]
+    device = NpuDevice("npu-2t")
+    together, alone = (device.load(program, bind_all=True) for program in programs)
+    frames = np.random.default_rng(0).integers(0, 256, (3, *size, 3), dtype=np.uint8)
+    batch = device.infer(together, frames.reshape(3 * size[0], size[1], 3)).outputs["y"]
+    single = [device.infer(alone, frame).outputs["y"] for frame in frames]
+    assert np.array_equal(batch, np.concatenate(single))
+    assert check_profile(programs[0], 0, device.spec) == []
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pytest
 
 from compiler import golden
 from compiler.driver import compile_program
+from compiler.timing import estimate
 from contracts.npu.program import Program
 from contracts.npu.spec import load_spec
 from edge_agent.runtime.npu import NpuDevice
@@ -34,6 +35,23 @@ def test_the_device_equals_the_golden(name: str, engine: str) -> None:
         assert result.keys() == expected.keys()
         for output, image in expected.items():
             assert np.array_equal(result[output], image)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_simulated_time_agrees_with_the_compilers_estimate(name: str) -> None:
+    program = Program.open(compile_program(CASES[name](), TARGET, [SHAPE])[0])
+    device = NpuDevice(TARGET)
+    loaded = device.load(program)
+    frame = program.commands(0)[program.profiles[0].n_prologue :]
+    for array in device.spec.array_models:
+        simulated, guessed = (
+            device.nominal_time(loaded, 0, array.name),
+            estimate(frame, program.names, device.spec, array),
+        )
+        assert simulated.total_ns == pytest.approx(guessed.total_ns, rel=1e-9)
+        assert simulated.ddr_bytes == guessed.ddr_bytes
+        busy = {kernel.name: kernel.total_ns for kernel in guessed.kernels if kernel.commands}
+        assert {kernel.name: kernel.busy_ns for kernel in simulated.kernels} == pytest.approx(busy, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -13,8 +13,10 @@ from contracts.npu.program import Layout, Op, Program, Space
 from contracts.npu.spec import load_spec
 from edge_agent.runtime.npu import Faults, NpuDevice, PlanViolation
 from edge_agent.runtime.npu.checking import check_profile
+from edge_agent.runtime.npu.commands import decode_stream
 from edge_agent.runtime.npu.places import reader, views, writer
 from edge_agent.runtime.npu.regions import Region, overlap, same_place
+from edge_agent.runtime.npu.ring_rows import torn_reads
 from edge_agent.runtime.npu.scratch import Scratch
 from tests.edge_agent.runtime import reference
 from tests.edge_agent.runtime.assembler import Assembler, region, residual_net
@@ -186,6 +188,59 @@ def test_a_missing_wait_between_rings_is_found(missing: str) -> None:
 
     findings = check_profile(changed(striped_net(rows=2, staged=True).program, change), 0, SPEC)
     assert any("no wait orders" in text for text in findings)
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_ring_that_is_too_short_is_found(missing: int) -> None:
+    net = striped_net(rows=2, blocks=2, missing_trunk_rows=missing)
+    program = Program.open(net.program)
+    findings = check_profile(program, 0, SPEC)
+    assert findings
+    assert all("no neighbours" in text for text in findings)  # nothing else sees it
+    frame = np.random.default_rng(0).integers(0, 256, net.size, dtype=np.uint8)
+    device = NpuDevice("npu-4t")
+    wrong = device.infer(device.load(program), frame).outputs["y"]
+    assert not np.array_equal(wrong, reference.residual_net(net, frame))
+
+
+def test_a_row_that_is_updated_before_its_last_reader_is_found() -> None:
+    stream = Program.open(striped_net(rows=2, blocks=2).program).commands(0).copy()
+    adds = np.flatnonzero((stream["op"] == Op.CONV) & (stream["residual"]["space"] == SRAM))
+    for name in ("residual", "dst"):  # one sum lands two rows later
+        stream[name]["ring_first"][adds[2]] = (stream[name]["ring_first"][adds[2]] + 2) % stream[name]["ring_rows"][
+            adds[2]
+        ]
+    assert any("only some were updated" in text for text in torn_reads(decode_stream(stream)))
+
+
+def rows_of(ring: int, *runs: tuple[str, int, int]) -> list[str]:
+    """Return what is wrong with writes and reads of (first, count) rows of one ring, one command each."""
+    build = Assembler(names=["a"])
+    for what, first, count in runs:
+        rows = region(Space.SRAM, 0, (count, 4, 8), ring_rows=ring, ring_first=first % ring)
+        outside = region(Space.DDR, 0, (count, 4, 8))
+        build.command(Op.DMA, **({"src": outside, "dst": rows} if what == "write" else {"src": rows, "dst": outside}))
+    program = Program.open(build.program((1, 1, 1), [("y", 0, (1, 1, 1))], 4096))
+    return list(torn_reads(decode_stream(program.commands(0))))
+
+
+def test_two_writers_may_fill_one_map_in_turn() -> None:
+    runs = [("write", 0, 4), ("write", 10, 2), ("write", 4, 6), ("write", 12, 2), ("read", 0, 14)]
+    assert rows_of(14, *runs) == []
+
+
+def test_a_ring_may_serve_one_map_after_another() -> None:
+    first = [("write", 0, 4), ("write", 4, 4), ("read", 4, 4), ("write", 8, 2), ("read", 6, 4)]
+    second = [("write", 0, 2), ("write", 2, 2), ("read", 0, 4)]
+    assert rows_of(4, *first, *second) == []
+    assert len(rows_of(4, *first, ("write", 0, 2), ("read", 0, 4))) == 1  # half of it is the map before
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_the_rows_of_a_sound_program_belong_together(rows: int, staged: bool) -> None:
+    program = Program.open(striped_net(rows=rows, staged=staged, blocks=3).program)
+    assert list(torn_reads(decode_stream(program.commands(0)))) == []
 
 
 def one_ring(**wrong: int) -> Program:
