@@ -65,6 +65,18 @@ def test_inspect_writes_one_page(folder: Path) -> None:
     assert not list(folder.glob(".*"))
 
 
+def test_a_page_that_cannot_be_written_leaves_the_old_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (folder / "full.html").write_text("old")
+    monkeypatch.setattr("os.fsync", full)
+    result = run("inspect", folder / "a.elb", "--html", folder / "full.html")
+    assert (result.exit_code, result.stderr) == (2, "error: [Errno 28] No space left on device\n")
+    assert (folder / "full.html").read_text() == "old"
+    assert not list(folder.glob(".*"))
+
+
 def test_inspect_can_print_json_and_write_the_page_at_once(folder: Path) -> None:
     result = run("inspect", folder / "a.elb", "--json", "--html", folder / "b.html")
     assert json.loads(result.stdout)["file"] == "a.elb"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from compiler.driver import compile_program
-from compiler.measures.live_ranges import Kind, LiveRange
+from compiler.measures.live_ranges import Kind, LiveRange, live_ranges
 from compiler.measures.views import view_file
-from contracts.npu import Space
+from compiler.timing import estimate
+from contracts.npu import COMMAND, Op, OutputTensor, Profile, Program, ProgramWriter, Space, load_spec
 from tests.compiler.bundles import WAYS, profile
 from tests.compiler.host_nets import HOST
 from tests.compiler.qdq_cases import EXACT, NEAR
@@ -98,3 +100,40 @@ def test_windows_and_host_operators_keep_to_the_same_rules(name: str, tmp_path: 
         if one.shares_bytes(other):
             assert one.end_ns <= other.begin_ns or other.end_ns <= one.begin_ns, (one, other)
     assert [entry.label for entry in found if not entry.readers and entry.kind != Kind.OUTPUT] == []
+
+
+def stripes(rows: int, kernel: int, source: tuple[Space, int], target: tuple[Space, int]) -> list[np.ndarray]:
+    """A kernel that copies an 8-row map in stripes."""
+    commands = []
+    for number in range(8 // rows):
+        command = np.zeros((), COMMAND)
+        command["op"], command["kernel"] = Op.SHUFFLE, kernel
+        for key, (space, offset) in (("src", source), ("dst", target)):
+            region = command[key]
+            region["space"], region["offset"] = space, offset
+            region["rows"], region["cols"], region["channels"] = rows, 8, 2
+            region["row_stride"], region["pixel_stride"] = 16, 2
+            region["ring_rows"], region["ring_first"] = 8, number * rows
+        commands.append(command)
+    return commands
+
+
+def test_a_ring_that_another_kernel_fills_anew_is_another_range() -> None:
+    ring, frame, result = (Space.SRAM, 0), (Space.DDR, 0), (Space.DDR, 128)
+    commands = [
+        *stripes(4, 0, source=frame, target=ring),
+        *stripes(4, 1, source=ring, target=(Space.DDR, 256)),
+        *stripes(4, 2, source=(Space.DDR, 256), target=ring),
+        *stripes(4, 3, source=ring, target=result),
+        np.zeros((), COMMAND),
+    ]
+    output = OutputTensor("y", 8, 8, 2, 1.0, 0, 128)
+    entry = Profile("8x8", 8, 8, 2, 1.0, 0, 0, (output,), 0, 384, 0, 128)
+    writer = ProgramWriter("npu-4t", bytes(16))
+    writer.add_profile(entry, np.array(commands, COMMAND))
+    program = Program.open(writer.to_bytes(["a", "b", "c", "d"], b"", b""))
+    spec = load_spec("npu-4t")
+    events = estimate(program.commands(0), program.names, spec, spec.array_model("ideal")).events
+    found = [entry for entry in live_ranges(program, 0, events) if entry.space == Space.SRAM]
+    assert [(entry.label, entry.kind) for entry in found] == [("a → b", Kind.MAP), ("c → d", Kind.MAP)]
+    assert found[0].end_ns <= found[1].begin_ns
