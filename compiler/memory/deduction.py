@@ -88,11 +88,11 @@ def _releases(tables: Tables, state: Skyline, height: Ints, at_rest: Bools) -> I
 def _overfull(tables: Tables, pending: Ints, release: Ints, capacity: int) -> DeadEnd | None:
     """In each section the buffers released late have to fit below the capacity."""
     late_first = np.argsort(-release)
-    piled = np.take(tables.weights, pending[late_first], axis=0).cumsum(axis=0)
-    over = piled.max(axis=1) + release[late_first] > capacity
+    piled = tables.weights.take(pending[late_first], axis=1).cumsum(axis=1)
+    over = piled.max(axis=0) + release[late_first] > capacity
     if not over.any():
         return None
-    return DeadEnd(int(piled[over.argmax()].argmax()))
+    return DeadEnd(int(piled[:, over.argmax()].argmax()))
 
 
 def _ready(tables: Tables, state: Skyline, height: Ints, at_rest: Bools) -> Ints:

@@ -2,7 +2,8 @@
 
 Each independent problem is searched for itself: first at the bound, then halfway between what failed and what is
 known. Only problems higher than the bound of the whole matter. The budget is in search steps, shared out by
-halves, so the result does not depend on the clock unless a deadline is given.
+halves but never below what one pass over the buffers takes, so the result does not depend on the clock unless a
+deadline is given.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, replace
 
 from compiler.memory.problem import Ints, Problem
 from compiler.memory.valley_search import Found, Outcome, Settings, search
+
+_PASS = 2  # steps for each buffer below which a search is over before it can succeed
 
 Searcher = Callable[[Problem, int, Settings, float | None], Found]
 
@@ -48,7 +51,8 @@ def tighten(problem: Problem, peak: int, enough: int, budget: Budget, searcher: 
     failed, taken = max(floor, min(enough, peak)) - 1, 0
     target = failed + 1
     while failed + 1 < peak and not replace(budget, steps=budget.steps - taken).over():
-        share = max(1, (budget.steps - taken) // 2)
+        left = budget.steps - taken
+        share = max(left // 2, min(left, _PASS * len(problem.size)))
         found = searcher(problem, target, Settings(steps=share, seed=budget.seed), budget.deadline)
         taken += found.steps
         if found.outcome is Outcome.FOUND and found.offsets is not None:

@@ -12,10 +12,10 @@ from compiler.memory.buffers import Buffer
 from compiler.memory.placement import Placement, Proof
 from compiler.memory.problem import lower_bound
 
-__all__ = ["Placement", "first_fit", "neighbours", "order_of", "place"]
+__all__ = ["ORDERS", "Placement", "first_fit", "neighbours", "order_of", "peak_of", "place", "placement_of"]
 
 Order = Callable[[Buffer], tuple[int, ...]]
-_ORDERS: Mapping[str, Order] = {
+ORDERS: Mapping[str, Order] = {
     "size": lambda b: (-b.size, b.first),
     "area": lambda b: (-b.size * (b.last - b.first + 1), b.first),
     "lifetime": lambda b: (-(b.last - b.first), -b.size, b.first),
@@ -26,7 +26,7 @@ _ORDERS: Mapping[str, Order] = {
 def place(buffers: Sequence[Buffer], alignment: int) -> Placement:
     """The best of all orders; ties go to the earlier order."""
     near = neighbours(buffers)
-    placements = {name: first_fit(buffers, order_of(buffers, name), near, alignment) for name in _ORDERS}
+    placements = {name: first_fit(buffers, order_of(buffers, name), near, alignment) for name in ORDERS}
     name = min(placements, key=lambda order: peak_of(buffers, placements[order]))
     return placement_of(buffers, placements[name], alignment, f"greedy by {name}")
 
@@ -46,7 +46,7 @@ def peak_of(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
 
 def order_of(buffers: Sequence[Buffer], name: str) -> list[int]:
     """Indices of the buffers in one of the orders."""
-    key = _ORDERS[name]
+    key = ORDERS[name]
     return sorted(range(len(buffers)), key=lambda index: key(buffers[index]))
 
 

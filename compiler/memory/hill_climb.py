@@ -10,9 +10,7 @@ import random
 from collections.abc import Sequence
 
 from compiler.memory.buffers import Buffer
-from compiler.memory.greedy import first_fit, neighbours, order_of, peak_of
-
-ORDERS = ("size", "area", "lifetime")
+from compiler.memory.greedy import ORDERS, first_fit, neighbours, order_of, peak_of
 
 
 def climb(buffers: Sequence[Buffer], alignment: int, target: int, work: int, seed: int = 0) -> list[int]:

@@ -1,9 +1,10 @@
 """The planner of one memory: greedy, then a bounded hill climb, then exact search, each only while there is a gap.
 
-Fast effort is made for every compile: at most some hundred search steps. Thorough effort searches on when the gap
-matters: no capacity is given, or the peak lies above it. Without ``budget_s`` and with one worker the result
-depends on the input and the seed alone; a clock or several workers may find another placement on another day,
-never an invalid one.
+Effort goes first into fitting the capacity, if one is given and the peak lies above it, then into closing the gap.
+Fast effort, made for every compile, is some hundred search steps; thorough effort searches on while the peak lies
+above the capacity, or while there is a gap and no capacity. Without ``budget_s`` and with one worker the result
+depends on the input and the seed alone; a clock or several workers may find another placement on another day, never
+an invalid one.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ class Effort(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """Work of one plan: pairs of buffers compared by the hill climb, steps of the exact search."""
+    """Work of one plan: pairs of buffers compared by the hill climb, steps of the exact search (at least, and for
+    each buffer when the effort is fast; in all when it is thorough).
+    """
 
     climb_pairs: int = 600_000
     fast_steps: int = 600
+    fast_steps_a_buffer: int = 4
     thorough_steps: int = 400_000
 
 
@@ -65,12 +69,16 @@ def plan_placement(
     best = _climbed(buffers, alignment, best, seed)
     if best.proof is not Proof.NONE:
         return best
-    best = _searched(buffers, alignment, best, 0, Budget(LIMITS.fast_steps, deadline, seed), searcher(1))
-    matters = capacity is None or best.peak > capacity
-    if effort is Effort.FAST or best.proof is not Proof.NONE or not matters:
+    quick = Budget(max(LIMITS.fast_steps, LIMITS.fast_steps_a_buffer * len(buffers)), deadline, seed)
+    thorough = Budget(LIMITS.thorough_steps, deadline, seed) if effort is Effort.THOROUGH else quick
+    search = searcher(workers if effort is Effort.THOROUGH else 1)
+    if capacity is None:
+        return _searched(buffers, alignment, best, 0, thorough, search)
+    if best.peak > capacity:
+        best = _searched(buffers, alignment, best, capacity, thorough, search)
+    if best.peak > capacity or best.proof is not Proof.NONE:
         return best
-    budget = Budget(LIMITS.thorough_steps, deadline, seed)
-    return _searched(buffers, alignment, best, capacity or 0, budget, searcher(workers))
+    return _searched(buffers, alignment, best, 0, quick, searcher(1))
 
 
 def _climbed(buffers: Sequence[Buffer], alignment: int, best: Placement, seed: int) -> Placement:
@@ -98,15 +106,10 @@ def _searched(
             improved = True
             for member, offset in zip(part.members, result.offsets.tolist(), strict=True):
                 offsets[member] = offset * unit
+    known_floor = max(best.bound, (floor - 1) * unit + 1)
     if improved:
         best = placement_of(buffers, offsets, alignment, "exact search")
-    return _with_floor(best, floor, unit)
-
-
-def _with_floor(best: Placement, floor: int, unit: int) -> Placement:
-    """The placement with the bound that the search proved; ``floor`` in units."""
     if best.proof is not Proof.NONE:
         return best
-    bound = max(best.bound, (floor - 1) * unit + 1)
-    proof = Proof.SEARCH if -(-best.peak // unit) <= floor else Proof.NONE
-    return replace(best, bound=bound, proof=proof)
+    proof = Proof.SEARCH if -(-best.peak // unit) <= -(-known_floor // unit) else Proof.NONE
+    return replace(best, bound=known_floor, proof=proof)

@@ -22,9 +22,9 @@ FULL = 1 << 40  # floor of a section that has nothing left to place
 class Tables:
     """What never changes while a problem is searched; rows are buffers.
 
-    ``bounds`` is lower and upper side by side, ``weights`` the size in each section of a buffer, ``clash`` tells
-    which two buffers are alive together, ``kind`` numbers the live ranges, and ``twin`` is the buffer before
-    this one with the same range and size, or -1.
+    ``bounds`` is lower and upper side by side, ``clash`` tells which two buffers are alive together, ``kind``
+    numbers the live ranges, and ``twin`` is the buffer before this one with the same range and size, or -1.
+    ``weights`` lies the other way: by section, what each buffer weighs there.
     """
 
     problem: Problem
@@ -39,7 +39,7 @@ class Tables:
     def of(cls, problem: Problem) -> Tables:
         lower, upper, size = problem.lower, problem.upper, problem.size
         sections = np.arange(problem.sections)
-        alive = (lower[:, None] <= sections) & (sections < upper[:, None])
+        alive = (lower <= sections[:, None]) & (sections[:, None] < upper)
         clash = (lower[:, None] < upper) & (lower < upper[:, None])
         np.fill_diagonal(clash, False)
         same = (np.diff(lower) == 0) & (np.diff(upper) == 0)
@@ -49,7 +49,7 @@ class Tables:
             problem=problem,
             bounds=np.stack([lower, upper], axis=1),
             width=upper - lower,
-            weights=np.where(alive, size[:, None], 0),
+            weights=np.where(alive, size, 0),
             clash=clash,
             kind=np.concatenate([[0], np.cumsum(~same), [-1]]),  # the last one stands for "no buffer"
             twin=np.concatenate([[-1], np.where(twins, before, -1)]),

@@ -12,15 +12,24 @@ from compiler.memory.greedy import place
 from compiler.memory.placement import Placement, Proof
 from compiler.memory.planner import Effort, plan_placement
 from compiler.memory.problem import lower_bound, problems
+from compiler.memory.valley_search import Outcome, Settings, search
 from tests.compiler.packings import guillotine, smallest_peak
 
 # The most units alive at once are 8, yet every placement needs 9: (size, first, last).
 ABOVE_ITS_BOUND = [
-    Buffer(f"b{index}", *numbers)
-    for index, numbers in enumerate(
-        [(2, 3, 6), (4, 6, 7), (4, 1, 4), (3, 0, 2), (1, 3, 5), (4, 7, 7), (2, 0, 0)]
-        + [(1, 0, 3), (1, 0, 0), (1, 5, 6), (1, 5, 6), (2, 5, 5), (1, 0, 0)]
-    )
+    Buffer("a", 2, 3, 6),
+    Buffer("b", 4, 6, 7),
+    Buffer("c", 4, 1, 4),
+    Buffer("d", 3, 0, 2),
+    Buffer("e", 1, 3, 5),
+    Buffer("f", 4, 7, 7),
+    Buffer("g", 2, 0, 0),
+    Buffer("h", 1, 0, 3),
+    Buffer("i", 1, 0, 0),
+    Buffer("j", 1, 5, 6),
+    Buffer("k", 1, 5, 6),
+    Buffer("l", 2, 5, 5),
+    Buffer("m", 1, 0, 0),
 ]
 
 
@@ -62,6 +71,13 @@ def test_buffers_cut_out_of_a_full_memory_are_packed_without_a_gap(seed: int) ->
     buffers = guillotine(seed, count=60, steps=40, capacity=1000)
     plan = plan_placement([Buffer(b.name, b.size * 128, b.first, b.last) for b in buffers], 128, effort=Effort.THOROUGH)
     assert (plan.peak, plan.proof) == (128_000, Proof.BOUND)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_search_without_restarts_never_loses_a_packing_that_exists(seed: int) -> None:
+    for part in problems(guillotine(seed, count=18, steps=9, capacity=30), 1):
+        whole = Settings(steps=50_000, restart=50_000)
+        assert search(part, 30 // part.unit, whole).outcome is Outcome.FOUND
 
 
 def test_the_search_finds_what_greedy_and_hill_climb_do_not() -> None:

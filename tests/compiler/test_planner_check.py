@@ -28,7 +28,10 @@ def test_one_shared_step_is_an_overlap_named_with_its_bytes() -> None:
 def test_a_buffer_inside_another_is_seen_behind_a_third() -> None:
     buffers = [Buffer("long", 512, 0, 1), Buffer("short", 128, 0, 1), Buffer("inside", 128, 0, 1)]
     found = faults(buffers, {"long": 0, "short": 128, "inside": 256}, 128)
-    assert found == ["long and short share bytes 128 to 256 at step 0", "long and inside share bytes 256 to 384 at step 0"]
+    assert found == [
+        "long and short share bytes 128 to 256 at step 0",
+        "long and inside share bytes 256 to 384 at step 0",
+    ]
 
 
 def test_alignment_capacity_begin_and_missing_offsets_are_checked() -> None:
