@@ -80,6 +80,9 @@ class Walk:
         held = self.seen(name)
         if held is not None:
             return self.values[held.value], held.axes
+        if name == self.source.input and self.source.input_type != "float":
+            reason = f"the scale of the {self.source.input_type} input {name} is not known here"
+            raise UnsupportedModel(node.name, reason, "put DequantizeLinear behind the input")
         producer = self.pending[name].node if name in self.pending else (name or f"input {index}")
         reason = f"the edge from {producer} is float"
         raise UnsupportedModel(node.name, reason, "put QuantizeLinear and DequantizeLinear on this edge")

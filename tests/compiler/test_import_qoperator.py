@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from compiler import golden
 from compiler.errors import UnsupportedModel
 from tests.compiler.oracle import after_each_pass, against_runtime, frame_of, imported, runtime_outputs
-from tests.compiler.qoperator_nets import IntegerNet
+from benchmarks.gridding.integer_net import IntegerNet
 
 pytestmark = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"),

@@ -53,9 +53,7 @@ def test_growth_within_the_limits_passes() -> None:
 def test_latency_beyond_five_percent_names_the_kernel() -> None:
     (found,) = compare(table(block=216.0), table()).regressions
     assert (found.measure, found.kernel, found.limit) == ("latency_p99_us", "block0", 315.0)
-    assert str(found) == (
-        "npu-4t/model 360x640 ideal: 300 -> 316 µs, +5.3 %, allowed +5 %; block0 grew most (+16)"
-    )
+    assert str(found) == ("npu-4t/model 360x640 ideal: 300 -> 316 µs, +5.3 %, allowed +5 %; block0 grew most (+16)")
 
 
 def test_traffic_beyond_ten_percent_names_the_kernel() -> None:

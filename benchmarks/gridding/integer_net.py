@@ -43,7 +43,9 @@ class IntegerNet:
 
     def node(self, operator: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: object) -> str:
         name = f"{output}_{operator}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], name=name, domain=domain, **attributes))
+        made = helper.make_node(operator, list(inputs), [output], name=name, domain=domain)
+        made.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+        self.nodes.append(made)
         return output
 
     def conv(
@@ -83,7 +85,8 @@ class IntegerNet:
             operands.append(self.constant(f"{name}.b", self.random.integers(-3000, 3000, outputs).astype(np.int32)))
         attributes: dict[str, object] = {"kernel_shape": list(kernel), "strides": list(strides)}
         attributes |= {"auto_pad": auto_pad} if auto_pad else {"pads": list(pads)}
-        return self.node("QLinearConv", operands, name, dilations=list(dilations), group=groups, **attributes)
+        attributes |= {"dilations": list(dilations), "group": groups}
+        return self.node("QLinearConv", operands, name, "", **attributes)
 
     def two(self, operator: str, a: str, b: str, name: str, scale: float, zero: int) -> str:
         operands = [*self.parameters(a), *self.parameters(b), *self.result(name, scale, zero)]
