@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.emulator import widths
+from benchmarks.emulator import mutating, widths
 from benchmarks.emulator.cpu_time import alternated
 from benchmarks.emulator.exact import golden_outputs
 from benchmarks.emulator.runners import Emulated, emulated, onnxruntime_whole
@@ -39,7 +39,9 @@ def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
 
         found += net_figures(shape, say)
     tell(len(NETS) / steps, "switching profile and width")
-    return [*found, *switch_figures("profile", profile_switch()), *width_figures()]
+    found += [*switch_figures("profile", profile_switch()), *width_figures()]
+    counts = mutating.counted(say=lambda text: tell(len(NETS) / steps, text))
+    return [*found, *mutation_figures(*counts)]
 
 
 def net_figures(shape: NetShape, say: Callable[[str], None] = lambda _: None) -> list[Figure]:
@@ -82,6 +84,20 @@ def width_figures() -> list[Figure]:
         exactly("widths.differs_from_onnxruntime", wrong, "bytes, all widths", 0),
         _printed("widths.constants_kb", round(together / 1000, 1), f"kB; {separate / 1000:.1f} kB as programs apart"),
         *switch_figures("width", widths.width_switch(program)),
+    ]
+
+
+def mutation_figures(places: mutating.Counts, arithmetic: mutating.Counts) -> list[Figure]:
+    """Programs with one field changed: what became of them."""
+    shown = "; ".join(places.missed[:3])
+    return [
+        _printed("mutations.tried", places.tried, "changed places, extents, orders"),
+        _printed("mutations.refused", places.refused, "by the verifier"),
+        _printed("mutations.caught", places.caught, "by poisoned execution"),
+        _printed("mutations.harmless", places.benign, "same pixels in every order"),
+        exactly("mutations.missed", len(places.missed), f"harmful and unseen {shown}".rstrip(), 0),
+        _printed("mutations.arithmetic_tried", arithmetic.tried, "changed clamps and scales of additions"),
+        _printed("mutations.arithmetic_missed", len(arithmetic.missed), "said once in a program, so nothing can tell"),
     ]
 
 
