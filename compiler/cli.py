@@ -20,10 +20,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from compiler.driver import compile_bundle
+from compiler.driver import compile_bundle, read_model
 from compiler.errors import CompileError
 from compiler.html import render_page
 from compiler.inspection import facts
+from compiler.measures.drivers import check_driver
 from compiler.measures.views import view_file
 from compiler.options import CompileOptions
 from compiler.perf import PerfLimits, Tables, judge, read, read_trace, with_trace
@@ -51,7 +52,7 @@ def compile_command(
         list[str] | None, typer.Option(help="Narrower variant of the model, NAME=FILE; may repeat. Shares its program.")
     ] = None,
     driver: Annotated[
-        str | None, typer.Option(help="Oldest driver that must run it, e.g. 1.2.0. Default: the target's oldest.")
+        str | None, typer.Option(help="Oldest driver that must run it, e.g. 1.1.0; refuses what that one lacks.")
     ] = None,
     streams: Annotated[int, typer.Option(help="Frames of so many video streams in one run, 1 to 64.")] = 1,
     meta: Annotated[Path | None, typer.Option(help="JSON object with further fields for meta.json.")] = None,
@@ -78,12 +79,16 @@ def compile_command(
         options = CompileOptions(fuse, plan, depth_first, double_buffer, stripe_rows, streams, driver)
         _check_folder(out)
         with _progress(quiet=as_json) as step:
+            sizes, targets = [_size(text) for text in profile or []], target or ["npu-4t"]
+            if driver is not None:
+                step("checking the driver")
+                _check_driver(driver, targets, [file for file in (model, quality) if file], sizes, options)
             report = compile_bundle(
                 model.read_bytes(),
                 quality.read_bytes() if quality else None,
                 observer.read_bytes() if observer else None,
-                target or ["npu-4t"],
-                [_size(text) for text in profile or []],
+                targets,
+                sizes,
                 _object(meta) if meta else {},
                 out,
                 release_version,
@@ -241,6 +246,13 @@ def _size(text: str) -> tuple[int, int]:
     if not match:
         raise CompileError("--profile", f"{text!r} is not HEIGHTxWIDTH", "write for example 360x640")
     return int(match[1]), int(match[2])
+
+
+def _check_driver(
+    version: str, targets: list[str], files: list[Path], sizes: list[tuple[int, int]], options: CompileOptions
+) -> None:
+    models = [read_model("model", file.read_bytes(), sizes, options) for file in files]
+    check_driver(version, targets, [model.profiles[0].fused.graph for model in models])
 
 
 def _widths(texts: list[str]) -> dict[str, bytes]:

@@ -41,6 +41,7 @@ def _program(view: ProgramView) -> dict[str, object]:
         "quant_bytes": len(view.program.quant),
         "operators_before": view.kernels.get("operators_before"),
         "placement": [dict(entry) for entry in view.placement],
+        "operators": list(view.kernels.get("operators", ())),
         "unfused": [dict(edge) for edge in view.unfused],
         "changes": list(view.changes),
         "profiles": [_profile(view, profile) for profile in view.profiles],

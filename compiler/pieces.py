@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from compiler import COMPILER_VERSION
 from compiler.errors import CompileError
 from compiler.measures.baseline import BASELINE_COLUMNS, profile_baseline
-from compiler.measures.compiled import placement, usages
+from compiler.measures.compiled import operators, placement, usages
 from compiler.measures.kernels import KernelUsage
 from compiler.program_builder import CompiledProfile, CompiledProgram
 from compiler.report import ProgramReport
@@ -48,6 +48,7 @@ def kernel_metadata(
             "operators_before": report.operators_before,
             "launches": report.launches,
             "kernels": _kernels(program),
+            "operators": operators(program.profiles[0].schedule.graph),
             "unfused": [vars(edge) for edge in report.unfused],
             "changes": list(report.changes),
         }

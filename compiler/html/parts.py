@@ -185,6 +185,7 @@ def placement_part(program: ProgramView) -> str:
         (
             "<h3>Where operators run</h3>",
             table("Kernels and the ONNX nodes that they compute", _PLACEMENT, rows, words=5),
+            folded(f"{len(program.kernels.get('operators', ()))} operators one by one", _operators(program)),
             "<h3>Edges that stayed in memory</h3>",
             table("Unfused edges", ("producer", "consumer", "reason"), edges, words=3),
             folded(f"{len(program.changes)} changes by the passes", _list(program.changes)),
@@ -193,6 +194,14 @@ def placement_part(program: ProgramView) -> str:
 
 
 _PLACEMENT = ("kernel", "runs on", "commands", "nodes", "reason")
+
+
+def _operators(program: ProgramView) -> str:
+    rows = (
+        (str(entry["operator"]), str(entry["unit"]), str(entry["reason"]), ", ".join(map(str, entry["nodes"])))
+        for entry in program.kernels.get("operators", ())
+    )
+    return table("Operators after fusion", ("operator", "runs on", "reason", "nodes"), rows, words=4)
 
 
 def _list(lines: Iterable[str]) -> str:

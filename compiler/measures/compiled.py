@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from compiler.ir import Host
+from compiler.ir import Graph, Host
 from compiler.measures.answers import Left, Memory, answers, streams_of
 from compiler.measures.kernels import FrameUsage, frame_usage
+from compiler.operators import place_operators
+from compiler.operators.placement import HOST_REASONS
 from compiler.program_builder import CompiledProfile, CompiledProgram
 from compiler.schedule import Kernel
 from contracts.npu import Space, load_spec
@@ -20,10 +22,21 @@ def usages(profile: CompiledProfile, names: tuple[str, ...]) -> tuple[FrameUsage
 
 def placement(kernel: Kernel) -> tuple[str, str]:
     """Where a kernel runs, and why when it is the CPU."""
-    functions = [step.function.name.lower().replace("_", " ") for step in kernel.steps if isinstance(step, Host)]
-    if not functions:
-        return NPU, ""
-    return CPU, f"the NPU has no command for {', '.join(dict.fromkeys(functions))}"
+    reasons = [HOST_REASONS[step.function] for step in kernel.steps if isinstance(step, Host)]
+    return (CPU, "; ".join(dict.fromkeys(reasons))) if reasons else (NPU, "")
+
+
+def operators(graph: Graph) -> list[dict[str, object]]:
+    """Every operator with its nodes, where it runs and why; plain values."""
+    return [
+        {
+            "operator": placed.operator,
+            "nodes": list(placed.origin),
+            "unit": placed.placement.value,
+            "reason": placed.reason,
+        }
+        for placed in place_operators(graph)
+    ]
 
 
 def spilled(profile: CompiledProfile) -> int:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from compiler.cli import app
 from compiler.driver import compile_program
+from tests.compiler.qdq_cases import EXACT
 from tests.support.models import quality_qdq, vsr_qdq
 
 
@@ -105,6 +106,19 @@ def test_widths_become_profiles_of_one_program(folder: Path) -> None:
     assert run("inspect", folder / "w.elb", "--html", folder / "w.html").exit_code == 0
 
 
+def test_a_model_that_an_old_driver_runs_is_compiled_for_it(folder: Path) -> None:
+    assert compiled(folder, "vsr.onnx", "d.elb", "--driver", "1.0.0").exit_code == 0
+
+
+def test_an_operator_that_an_old_driver_lacks_is_named(folder: Path) -> None:
+    (folder / "swish.onnx").write_bytes(EXACT["hard swish"]())
+    assert compiled(folder, "swish.onnx", "d.elb", "--driver", "1.1.0").exit_code == 0
+    result = compiled(folder, "swish.onnx", "old.elb", "--driver", "1.0.0")
+    assert result.exit_code == 2
+    assert "Table needs driver 1.1.0, 1.0.0 lacks it" in result.stderr
+    assert not (folder / "old.elb").exists()
+
+
 def test_streams_share_a_launch(folder: Path) -> None:
     result = compiled(folder, "vsr.onnx", "s.elb", "--json", "--streams", "3")
     (profile,) = json.loads(result.stdout)["programs"][0]["profiles"]
@@ -176,6 +190,8 @@ def test_compare_perf_keeps_a_budget(folder: Path) -> None:
         (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--meta", "{vsr}"], "not JSON"),
         (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--streams", "99"], "99 streams"),
         (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--width", "half"], "not NAME=FILE"),
+        (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--driver", "old"], "not a version"),
+        (["compile", "{vsr}", "--out", "{folder}/x.elb", "--profile", "64x96", "--driver", "2.0"], "is none of them"),
         (["inspect", "{vsr}"], "not a readable bundle"),
         (["inspect", "{vsr}", "--html", "{folder}/x.html"], "not a readable bundle"),
         (["inspect", "{folder}/a.elb", "--html", "{folder}/none/x.html"], "this folder does not exist"),

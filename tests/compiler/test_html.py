@@ -7,15 +7,19 @@ import re
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from compiler.driver import compile_bundle
 from compiler.html import render_page
 from compiler.html.lanes import COMPUTE, lanes, window
 from compiler.html.svg import Scale, merged, round_step, spread
 from compiler.measures.views import view_file
 from tests.compiler.bundles import WAYS, bundle, profile, view
+from tests.compiler.host_nets import HOST
+from tests.compiler.qdq_nets import SHAPE
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 SVG = re.compile(r"<svg.*?</svg>", re.DOTALL)
@@ -107,6 +111,14 @@ def test_the_answers_both_array_models_and_the_reasons_are_there() -> None:
         assert wanted in text
     assert "DDR of npu-4t/model 360x640" in text
     assert "DDR of npu-4t/model 360x640" not in page("striped")
+
+
+def test_what_runs_on_the_cpu_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "host.elb"
+    compile_bundle(HOST["dynamic upsampling"](), None, None, ["npu-4t"], [SHAPE], {}, path, "1", 0)
+    text = render_page(view_file(path))
+    assert "host0: filters that differ by pixel have no NPU command" in text
+    assert "<td>CPU</td><td>HOST</td>" in text
 
 
 def test_a_long_frame_has_an_excerpt_and_a_short_one_none() -> None:
