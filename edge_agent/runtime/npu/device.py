@@ -15,6 +15,7 @@ from contracts.npu.program import Program
 from contracts.npu.spec import NpuSpec, load_spec
 from edge_agent.runtime.npu.bound import BoundProfile, bound_profile, content_digest
 from edge_agent.runtime.npu.climate import ClimateModel, Conditions, DeviceClimate
+from edge_agent.runtime.npu.drivers import lacking
 from edge_agent.runtime.npu.engines.base import Bytes, Engine
 from edge_agent.runtime.npu.engines.select import best_engine
 from edge_agent.runtime.npu.errors import (
@@ -110,6 +111,10 @@ class NpuDevice:
         if not self.spec.supports_driver(self.driver):
             wanted = f"{self.spec.driver_minimum} to {self.spec.driver_maximum}"
             raise DriverTooOld(f"driver {self.driver}", f"device {self.spec.name}", f"install driver {wanted}")
+        missing = {text: None for index in range(len(program.profiles)) for text in self._lacking(program, index)}
+        if missing:
+            remedy = f"install it, or compile for driver {self.driver}"
+            raise DriverTooOld(f"{', '.join(missing)}; this is {self.driver}", f"device {self.spec.name}", remedy)
         if not program.profiles:
             raise ProgramRefused("a program without profiles", "section PROFILES", "compile the model again")
         digests = tuple(content_digest(program, index) for index in range(len(program.profiles)))
@@ -118,6 +123,9 @@ class NpuDevice:
             for index in range(len(program.profiles)):
                 self._bound(loaded, index)
         return loaded
+
+    def _lacking(self, program: Program, index: int) -> list[str]:
+        return lacking(program.commands(index), self.driver)
 
     def rematch(self, loaded: LoadedProgram) -> LoadedProgram:
         """Return `loaded` with the question of whether the present faults concern it answered anew."""
