@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.errors import BadProfile, UnsupportedModel
+from compiler.importer.early_quantization import quantized_early
 from compiler.importer.folding import evaluate, foldable
 from compiler.importer.operators import CONVERTERS, refusal
 from compiler.importer.pending import Held, Pending
@@ -30,7 +31,7 @@ _QDQ = "quantise every edge between operators (QDQ form)"
 
 def build_graph(source: SourceGraph, height: int, width: int) -> Graph:
     """The IR for frames of ``height`` x ``width``; raises CompileError."""
-    source = expanded(source)
+    source = quantized_early(expanded(source))
     walk = Walk(source, height, width, ChainMap({}, dict(source.constants)))
     for node in source.nodes:
         if foldable(node, walk.constants):
