@@ -10,7 +10,7 @@ alignment needs.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compiler.verifier.findings import Report
@@ -39,9 +39,8 @@ class Coverage:
 
     brought: set[Range] = field(default_factory=set)
     read: set[Range] = field(default_factory=set)
-    owners: dict[tuple[str, Ranges, int], tuple[Hashable, ...]] = field(default_factory=dict)
+    owners: dict[tuple[str, Ranges, int], tuple[Ranges, ...]] = field(default_factory=dict)
     ranges: dict[str, frozenset[Range]] = field(default_factory=dict)
-    pads: dict[tuple[str, Ranges, int], tuple[tuple[int, int], bool]] = field(default_factory=dict)
 
     def gaps(self, alignment: int) -> list[Range]:
         """Ranges, an alignment long or longer, that are brought and never read."""
@@ -81,19 +80,16 @@ class Roles:
             if known != role:
                 report.add(index, "constants", f"reads as {role} what command {command} reads as {known}")
 
-    def belong(self, report: Report, index: int, row: int, found: Sequence[Ranges], parameters: Hashable) -> None:
-        """Weights have one bias, one row of multipliers and of zero points, and one set of parameters, in all
-        profiles of one width alike; and those multipliers have no other weights.
+    def belong(self, report: Report, index: int, row: int, found: Sequence[Ranges]) -> None:
+        """Weights have one bias, one row of multipliers and of zero points, in all profiles of one width alike;
+        and those multipliers have no other weights.
         """
         if () in found:
             return
         weights, quant = found[0], found[2]
         key = self.profile.partition("@")[2], weights, row
-        known = self.coverage.owners.setdefault(key, (tuple(found), parameters))
-        if known[0] != tuple(found):
+        if self.coverage.owners.setdefault(key, tuple(found)) != tuple(found):
             report.add(index, "constants", f"weights at {_place(weights)} go with other constants elsewhere")
-        elif known[1] != parameters:
-            report.add(index, "constants", f"weights at {_place(weights)} go with other parameters elsewhere")
         if self._weights_of.setdefault(quant, weights) != weights:
             report.add(index, "constants", f"multipliers at {_place(quant)} go with other weights elsewhere")
 

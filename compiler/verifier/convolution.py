@@ -6,7 +6,8 @@ from collections.abc import Hashable
 
 from compiler.verifier.arithmetic import check_scales
 from compiler.verifier.commands import Command
-from compiler.verifier.frame import READS, WRITES, Frame, Operand, Padded
+from compiler.verifier.frame import READS, WRITES, Frame
+from compiler.verifier.operand import Operand
 from compiler.verifier.regions import Region
 from compiler.verifier.values import UNKNOWN
 from contracts.npu import Layout
@@ -26,15 +27,10 @@ def check_conv(frame: Frame, index: int, command: Command) -> None:
     operand = frame.operand(index, source, command.input_zp, "src")
     frame.clamp(index, command.clamp_lo, command.clamp_hi)
     parameters = (*command[8:14], *command[16:19], *command[23:27], command.weights_row, target.logical[2])
-    shared = (*command[8:14], *command[18:19], *command[23:35])
-    frame.memory.roles.belong(frame.report, index, command.weights_row, found, shared)
-    name = ("conv", parameters, tuple(found), operand.name)
+    frame.memory.roles.belong(frame.report, index, command.weights_row, found)
+    name = ("conv", command.kernel, parameters, tuple(found), operand.name, target.layout, target.block)
     row = _row(frame, index, command, name, operand)
-    if () not in found and operand.value != UNKNOWN:
-        frame.padded.setdefault(name, Padded(index, found[0], command, operand))
-    value = (
-        UNKNOWN if () in found else frame.value((name, target.layout, target.block), (operand.value,), command.out_zp)
-    )
+    value = UNKNOWN if () in found else frame.value(name, (operand.value,), command.out_zp)
     residual = None
     if command.residual.space:
         residual, value = _fused_addition(frame, index, command, target, value, row)
@@ -73,9 +69,9 @@ def check_pool(frame: Frame, index: int, command: Command) -> None:
     if command.mode == PoolMode.MAXIMUM and command.input_zp != command.out_zp:
         frame.report.add(index, "zero point", f"the maximum of {command.input_zp} cannot have {command.out_zp}")
     parameters = (command.flags & FLAG_GLOBAL, command.mode, *command[8:14], *command[16:18], *command[23:27])
-    name = ("pool", parameters, command.a_scale, command.c_scale, operand.name)
+    name = ("pool", command.kernel, parameters, command.a_scale, command.c_scale, operand.name)
     if command.flags & FLAG_GLOBAL:
-        frame.whole(index, operand, "src")
+        frame.witness.see(index, name, command, operand)
         row = 0
         if target.logical != (1, 1, source.channels):
             frame.report.add(index, "extents", f"dst {target.logical} of the pool of {source.channels} channels")
@@ -91,11 +87,8 @@ def check_pool(frame: Frame, index: int, command: Command) -> None:
 def _row(frame: Frame, index: int, command: Command, name: Hashable, operand: Operand) -> int:
     if operand.value == UNKNOWN:
         return 0
-    if command.pb:
-        frame.stripes.last(index, operand.value, operand.end)
-    left, right = frame.memory.values.cut(operand.value)
-    if (left and command.pl) or (right and command.pr):
-        frame.report.add(index, "rows", "pads beside columns of a map that it does not read")
+    frame.witness.see(index, name, command, operand)
+    frame.stripes.bottom(index, name, operand.end, padded=command.pb > 0)
     return frame.stripes.place(index, name, operand.row, top=command.pt, stride=command.sh)
 
 
@@ -113,7 +106,7 @@ def _fused_addition(
         frame.report.add(index, "extents", f"residual {region.logical} against dst {stored}")
     operand = frame.operand(index, region, command.b_zp, "residual")
     frame.scale(index, operand, command.b_scale, "residual")
-    name = ("sum", value, operand.name, command[27:35])
+    name = ("sum", value, operand.name, *command[27:35])
     first = row * target.block if target.layout == Layout.D2S else row
     if UNKNOWN not in (value, operand.value) and frame.stripes.place(index, name, operand.row) != first:
         frame.report.add(index, "rows", f"residual from row {operand.row} against row {first} of the result")

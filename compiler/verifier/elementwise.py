@@ -27,16 +27,19 @@ def check_pair(frame: Frame, index: int, command: Command) -> None:
     b = frame.operand(index, other, command.b_zp, "residual")
     frame.scale(index, a, command.a_scale, "src")
     frame.scale(index, b, command.b_scale, "residual")
-    name = (Op(command.op).name, a.name, b.name, command[27:35], target.layout, target.block)
+    name = (Op(command.op).name, command.kernel, a.name, b.name, command[27:35], target.layout, target.block)
+    frame.witness.see(index, name, command, a)
     row = 0
     if UNKNOWN not in (a.value, b.value):
-        row = frame.stripes.place(index, ("a", *name), a.row)
+        row = frame.stripes.place(index, name, a.row)
         if frame.stripes.place(index, ("b", *name), b.row) != row:
             frame.report.add(index, "rows", f"row {a.row} of src against row {b.row} of the residual")
     frame.apart(index, target, source, "src")
     if not other.same_place(target):
         frame.apart(index, target, other, "the residual without being exactly it")
-    frame.write(index, target, frame.value(name, (a.value, b.value), command.c_zp, command.c_scale), row)
+    bases = frame.stripes.base(name), frame.stripes.base(("b", *name))
+    value = frame.value((name, bases), (a.value, b.value), command.c_zp, command.c_scale)
+    frame.write(index, target, value, row)
 
 
 def check_table(frame: Frame, index: int, command: Command) -> None:
@@ -50,7 +53,9 @@ def check_table(frame: Frame, index: int, command: Command) -> None:
     tables = source.logical[2] if command.flags & FLAG_PER_CHANNEL else 1
     found = frame.constant(index, command.weights_offset, TABLE_BYTES * tables, "table")
     operand = frame.operand(index, source, command.input_zp, "src")
-    name = ("table", found, command.input_zp, command.out_zp, operand.name, target.layout, target.block)
+    zero_points = command.input_zp, command.out_zp
+    name = ("table", command.kernel, found, zero_points, operand.name, target.layout, target.block)
+    frame.witness.see(index, name, command, operand)
     row = 0
     if operand.value != UNKNOWN:
         row = frame.stripes.place(index, name, operand.row)

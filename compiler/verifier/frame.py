@@ -3,50 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.verifier.commands import Command
-from compiler.verifier.constants import Range, Ranges, Roles
+from compiler.verifier.constants import Range, Roles
 from compiler.verifier.findings import Report
 from compiler.verifier.launches import Launches
 from compiler.verifier.limits import LIMITS
 from compiler.verifier.memory import Memory
+from compiler.verifier.operand import Operand
 from compiler.verifier.queues import COMPUTE
 from compiler.verifier.regions import Region, image, problem, span
 from compiler.verifier.stripes import Stripes
 from compiler.verifier.values import UNKNOWN
+from compiler.verifier.witness import Witness
 from contracts.npu import Layout, NpuSpec, Profile, Program, Space
 
 READS = (Layout.NHWC, Layout.S2D, Layout.NEAREST)
 WRITES = (Layout.NHWC, Layout.D2S)
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor that a command reads: its region, and the value and logical row that were found there."""
-
-    region: Region
-    value: int
-    row: int
-    end: int = 0
-    """One past the last stored row."""
-
-    @property
-    def name(self) -> tuple[int, int, int]:
-        """What tells operands apart in the name of a result."""
-        return self.value, self.region.layout, self.region.block
-
-
-@dataclass(frozen=True)
-class Padded:
-    """A convolution of a profile, as the command that makes its first rows says it."""
-
-    index: int
-    weights: Ranges
-    command: Command
-    operand: Operand
 
 
 class Frame:
@@ -65,7 +39,7 @@ class Frame:
             Space.DDR: max(0, min(profile.ddr_extent, spec.ddr_bytes)),
         }
         self.sources = {Space.CONST: len(program.constants), Space.QUANT: len(program.quant), **self.sizes}
-        self.padded: dict[Hashable, Padded] = {}
+        self.witness = Witness()
         self.sram_end = 0
         self.rows = 0
 
@@ -101,9 +75,9 @@ class Frame:
         if operand.value == UNKNOWN:
             return
         if operand.row:
-            self.report.add(index, "rows", f"{what} begins at row {operand.row}, the operation needs the whole map")
+            self.report.add(index, "rows", f"{what} begins at row {operand.row}")
         if any(self.memory.values.cut(operand.value)):
-            self.report.add(index, "rows", f"{what} misses columns, the operation needs the whole map")
+            self.report.add(index, "rows", f"{what} misses columns of its map")
         self.stripes.last(index, operand.value, operand.end)
 
     def constant(self, index: int, offset: int, size: int, role: str) -> tuple[Range, ...]:
@@ -135,8 +109,11 @@ class Frame:
         self.apart(index, target, span(Space.SRAM, offset, size), what)
 
     def value(self, name: Hashable, sources: tuple[int, ...], zero_point: int, scale: float | None = None) -> int:
-        """The value of a result; UNKNOWN when a source is."""
-        return UNKNOWN if UNKNOWN in sources else self.memory.values.intern(name, zero_point, scale)
+        """The value of a result; UNKNOWN when a source is. Rows of it are counted from where its operation begins
+        to read.
+        """
+        whole = name, self.stripes.base(name)
+        return UNKNOWN if UNKNOWN in sources else self.memory.values.intern(whole, zero_point, scale)
 
     def write(self, index: int, target: Region, value: int, row: int) -> None:
         """A command of the compute queue writes logical rows from ``row``."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from compiler.verifier.commands import Command
 from compiler.verifier.convolution import conv_constants
-from compiler.verifier.frame import Frame, Operand
+from compiler.verifier.frame import Frame
+from compiler.verifier.operand import Operand
 from compiler.verifier.regions import Region
 from compiler.verifier.values import UNKNOWN
 from contracts.npu import Layout
@@ -31,8 +32,8 @@ def check_resize(frame: Frame, index: int, command: Command) -> None:
     if command.out_zp != command.input_zp:
         frame.report.add(index, "zero point", f"resizing of {command.input_zp} cannot have {command.out_zp}")
     frame.apart(index, target, source, "src")
-    name = ("resize", command.mode, command.kh, command.kw, operand.name, target.logical)
-    frame.whole(index, operand, "src")
+    name = ("resize", command.kernel, command.mode, command.kh, command.kw, operand.name, operand.row, target.logical)
+    frame.witness.see(index, name, command, operand)
     values = frame.memory.values
     frame.write(index, target, frame.value(name, (operand.value,), command.out_zp, values.scale[operand.value]), 0)
 
@@ -60,7 +61,9 @@ def check_host(frame: Frame, index: int, command: Command) -> None:
     constants = _constants(frame, index, command, source, target)
     for operand, what in zip(operands, ("src", "residual"), strict=False):
         frame.apart(index, target, operand.region, what)
-    name = ("host", command.mode, command[8:19], command[23:36], constants, *(operand.name for operand in operands))
+    sources = tuple((operand.name, operand.row) for operand in operands)
+    name = ("host", command.kernel, command[8:19], command[23:36], constants, sources)
+    frame.witness.see(index, name, command, operands[0])
     scale = None if command.mode == DEFORMABLE else command.c_scale
     value = frame.value(name, tuple(operand.value for operand in operands), zero_point, scale)
     frame.write(index, target, UNKNOWN if () in constants else value, 0)
@@ -84,8 +87,7 @@ def _constants(frame: Frame, index: int, command: Command, source: Region, targe
     names = {"weights_offset": "exponentials"} if command.mode == SOFTMAX else {}
     found = [frame.constant(index, getattr(command, role), size, names.get(role, role)) for role, size in sizes.items()]
     if command.mode == DEFORMABLE:
-        shared = (*command[8:14], *command[18:19], *command[23:35])
-        frame.memory.roles.belong(frame.report, index, command.weights_row, found, shared)
+        frame.memory.roles.belong(frame.report, index, command.weights_row, found)
     return (*found, command.weights_row)
 
 

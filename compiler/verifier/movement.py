@@ -46,8 +46,9 @@ def check_shuffle(frame: Frame, index: int, command: Command) -> None:
     frame.apart(index, target, source, "src")
     row, value = operand.row, operand.value
     if value != UNKNOWN:
-        name = ("shuffle", operand.name, target.layout, target.block)
+        name = ("shuffle", command.kernel, operand.name, target.layout, target.block)
+        frame.witness.see(index, name, command, operand)
         row = frame.stripes.place(index, name, operand.row)
         values = frame.memory.values
-        value = values.intern(name, values.zero_point[value], values.scale[value])
+        value = frame.value(name, (value,), values.zero_point[value], values.scale[value])
     frame.write(index, target, value, row)

@@ -15,9 +15,9 @@ from compiler.verifier.findings import Finding
 from compiler.verifier.frame import Frame
 from compiler.verifier.host import check_host, check_resize
 from compiler.verifier.movement import check_dma, check_shuffle
-from compiler.verifier.padding import check_padding
 from compiler.verifier.queues import COMPUTE, DMA
 from compiler.verifier.traffic import check_traffic
+from compiler.verifier.witness import Key, Said
 from contracts.npu import NpuSpec, Op, OutputTensor, Program, Space
 
 CHECKS: dict[int, Callable[[Frame, int, Command], None]] = {
@@ -39,9 +39,11 @@ def verify_program(program: Program, spec: NpuSpec) -> list[Finding]:
         return [Finding("-", -1, "target", f"compiled for {program.target}, not {spec.name}")]
     findings = _quant_findings(program, spec)
     coverage = Coverage()
+    said: dict[Key, Said] = {}
     for index, profile in enumerate(program.profiles):
         frame = Frame(program, spec, profile, Roles(profile.name, spec.alignment, coverage))
         _walk(frame, program.commands(index))
+        frame.witness.finish(frame.report, frame.memory.values, profile.name, said)
         findings += frame.report.findings
     for space, low, high in coverage.gaps(spec.alignment):
         text = f"bytes {low}..{high} of section {Space(space).name} are brought and never read"
@@ -65,7 +67,6 @@ def _walk(frame: Frame, stream: npt.NDArray[np.void]) -> None:
         _output(frame, len(commands) - 1, output)
     frame.memory.finish()
     frame.stripes.finish()
-    check_padding(frame)
     frame.memory.roles.finish(frame.report)
     check_traffic(frame.report, frame.profile, frame.spec, commands, frame.sram_end)
 
