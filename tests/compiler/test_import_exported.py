@@ -54,7 +54,7 @@ def test_pixel_unshuffle_and_pixel_shuffle_of_torch_move_no_byte() -> None:
     graph = imported(quantized("vsr", "QDQ", "u8", True), *SIZE)
     final = after_each_pass(graph, frame_of(graph))
     assert _moves(graph) == 3
-    assert _moves(final) == 1  # the anchor: a product stands between the shuffle and the addition
+    assert _moves(final) == 0
     assert not [op for op in final.operators if isinstance(op, Conv) and op.kernel == (1, 1)]
 
 
