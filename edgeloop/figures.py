@@ -81,7 +81,7 @@ def table(figures: Sequence[Figure], title: str = "") -> Table:
     """The figures as a Rich table."""
     made = Table(title=title or None)
     for heading, align in (("figure", "left"), ("value", "right"), ("unit", "left"), ("promise", "left"), ("", "left")):
-        made.add_column(heading, justify="right" if align == "right" else "left")
+        made.add_column(heading, justify="right" if align == "right" else "left", overflow="fold")
     for figure in figures:
         mark = "[green]ok[/]" if figure.ok else "[bold red]NOT OK[/]"
         made.add_row(figure.id, _words(figure.value), figure.unit, figure.reach, mark)
