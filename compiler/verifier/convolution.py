@@ -107,6 +107,7 @@ def _fused_addition(
     operand = frame.operand(index, region, command.b_zp, "residual")
     frame.scale(index, operand, command.b_scale, "residual")
     name = ("sum", value, operand.name, *command[27:35])
+    frame.witness.see(index, name, command, operand)
     first = row * target.block if target.layout == Layout.D2S else row
     if UNKNOWN not in (value, operand.value) and frame.stripes.place(index, name, operand.row) != first:
         frame.report.add(index, "rows", f"residual from row {operand.row} against row {first} of the result")

@@ -28,7 +28,7 @@ def check_pair(frame: Frame, index: int, command: Command) -> None:
     frame.scale(index, a, command.a_scale, "src")
     frame.scale(index, b, command.b_scale, "residual")
     name = (Op(command.op).name, command.kernel, a.name, b.name, command[27:35], target.layout, target.block)
-    frame.witness.see(index, name, command, a)
+    frame.witness.see(index, name, command, a, b)
     row = 0
     if UNKNOWN not in (a.value, b.value):
         row = frame.stripes.place(index, name, a.row)

@@ -68,7 +68,7 @@ class Frame:
             row //= region.block
         elif region.layout == Layout.NEAREST:
             row *= region.block
-        return Operand(region, reading.value, row, reading.row + region.rows)
+        return Operand(region, reading.value, reading.row, row)
 
     def whole(self, index: int, operand: Operand, what: str) -> None:
         """The operand has to be a whole map."""

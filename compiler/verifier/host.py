@@ -63,7 +63,7 @@ def check_host(frame: Frame, index: int, command: Command) -> None:
         frame.apart(index, target, operand.region, what)
     sources = tuple((operand.name, operand.row) for operand in operands)
     name = ("host", command.kernel, command[8:19], command[23:36], constants, sources)
-    frame.witness.see(index, name, command, operands[0])
+    frame.witness.see(index, name, command, *operands)
     scale = None if command.mode == DEFORMABLE else command.c_scale
     value = frame.value(name, tuple(operand.value for operand in operands), zero_point, scale)
     frame.write(index, target, UNKNOWN if () in constants else value, 0)

@@ -10,14 +10,19 @@ from contracts.npu import Layout
 
 @dataclass(frozen=True)
 class Operand:
-    """A region, and the value and logical row that were found there; ``end`` is one past its last stored
-    row.
+    """A region, and the value that was found there, from its stored row ``first``; ``row`` is that row as the
+    command sees it.
     """
 
     region: Region
     value: int
+    first: int
     row: int
-    end: int
+
+    @property
+    def end(self) -> int:
+        """One past the last stored row."""
+        return self.first + self.region.rows
 
     @property
     def name(self) -> tuple[int, int, int]:

@@ -19,6 +19,29 @@ Share = tuple[int, int, int]
 """Channels or columns ``low..high`` of a value."""
 
 
+@dataclass(frozen=True)
+class Span:
+    """Channels, columns or rows ``low..high`` of ``total`` (0: the same in all profiles)."""
+
+    kind: str
+    low: int
+    high: int
+    total: int
+
+    def like(self, other: Span) -> bool:
+        """Whether a slice of another profile may be the same one: as far from an end, or as far in
+        proportion.
+        """
+        if self.kind != other.kind:
+            return False
+        if not self.total:
+            return (self.low, self.high) == (other.low, other.high)
+        ratio = self.low * other.total == other.low * self.total and self.high * other.total == other.high * self.total
+        low = self.low == other.low or self.total - self.low == other.total - other.low
+        high = self.high == other.high or self.total - self.high == other.total - other.high
+        return ratio or (low and high)
+
+
 @dataclass
 class Values:
     """Names to ids, with each value's zero point, scale (None: not said yet), height so far, and the rows read
@@ -33,6 +56,7 @@ class Values:
     _made_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _above: dict[int, int] = field(default_factory=dict)
     _cut: dict[int, tuple[bool, bool]] = field(default_factory=dict)
+    _span: dict[int, Span] = field(default_factory=dict)
 
     def intern(self, name: Hashable, zero_point: int, scale: float | None = None) -> int:
         """The id of a value, made when the name is new."""
@@ -61,14 +85,24 @@ class Values:
         """The value of some channels of another."""
         if value <= UNKNOWN:
             return value
-        return self._derived(("some channels", value, low, high), (value,), *self.cut(value))
+        known = self._derived(("some channels", value, low, high), (value,), *self.cut(value))
+        self._span[known] = Span("channels", low, high, 0)
+        return known
 
     def columns(self, value: int, low: int, high: int, cols: int) -> int:
         """The value of some of the ``cols`` columns of another."""
         if value <= UNKNOWN:
             return value
         left, right = self.cut(value)
-        return self._derived(("some columns", value, low, high), (value,), left or low > 0, right or high < cols)
+        name = ("some columns", value, low, high)
+        known = self._derived(name, (value,), left or low > 0, right or high < cols)
+        self._span[known] = Span("columns", low, high, cols)
+        return known
+
+    def spans(self, value: int) -> list[Span]:
+        """Which channels and columns of other values the value is."""
+        own = [self._span[value]] if value in self._span else []
+        return own + [span for part in self._made_of.get(value, ()) for span in self.spans(part)]
 
     def below(self, parts: tuple[tuple[int, int], ...]) -> int:
         """The value whose rows are those of others, ``(rows, value)`` from the top."""

@@ -8,13 +8,13 @@ cut alike. A program with a single profile has no witness.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from compiler.verifier.commands import Command
 from compiler.verifier.findings import Report
 from compiler.verifier.operand import Operand
-from compiler.verifier.values import UNKNOWN, Values
+from compiler.verifier.values import UNKNOWN, Span, Values
 from contracts.npu import Op
 from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_LAUNCH
 
@@ -30,15 +30,17 @@ class Said:
     pads: tuple[int, int]
     keeps_size: bool
     cut: Sides
+    spans: tuple[Span, ...]
 
 
 @dataclass
 class _Seen:
+    """An operation: its first command, its operands there, and the stored rows that it reads of each."""
+
     index: int
     command: Command
-    operand: Operand
-    first: int
-    end: int
+    operands: tuple[Operand, ...]
+    rows: list[tuple[int, int]]
     padded_below: bool
 
 
@@ -48,14 +50,15 @@ class Witness:
 
     _seen: dict[Hashable, _Seen] = field(default_factory=dict)
 
-    def see(self, index: int, name: Hashable, command: Command, operand: Operand) -> None:
+    def see(self, index: int, name: Hashable, command: Command, *operands: Operand) -> None:
         """A command is (a stripe of) an operation."""
-        if operand.value == UNKNOWN:
+        if any(operand.value == UNKNOWN for operand in operands):
             return
+        rows = [(operand.first, operand.end) for operand in operands]
         seen = self._seen.get(name)
         if seen is None:
-            seen = self._seen[name] = _Seen(index, command, operand, operand.row, operand.end, False)
-        seen.first, seen.end = min(seen.first, operand.row), max(seen.end, operand.end)
+            seen = self._seen[name] = _Seen(index, command, operands, rows, False)
+        seen.rows = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(seen.rows, rows, strict=True)]
         seen.padded_below = seen.padded_below or command.pb > 0
 
     def finish(self, report: Report, values: Values, profile: str, said: dict[Key, Said]) -> None:
@@ -77,11 +80,16 @@ def _difference(own: Said, other: Said) -> str | None:
         return "other parameters"
     if own.pads != other.pads and not (own.keeps_size and other.keeps_size):
         return f"other pads above and left ({own.pads}, {other.pads})"
-    return "a map cut at other sides" if own.cut != other.cut else None
+    if own.cut != other.cut:
+        return "a map cut at other sides"
+    alike = len(own.spans) == len(other.spans)
+    if not alike or not all(mine.like(its) for mine, its in zip(own.spans, other.spans, strict=True)):
+        return "another slice"
+    return None
 
 
 def _said(seen: _Seen, values: Values) -> Said:
-    command, operand = seen.command, seen.operand
+    command, operand = seen.command, seen.operands[0]
     height = values.height(operand.value)
     layouts = tuple((region.layout, region.block) for region in (command.src, command.residual, command.dst))
     depths = operand.region.logical[2], command.dst.logical[2]
@@ -90,10 +98,20 @@ def _said(seen: _Seen, values: Values) -> Said:
     parameters = (command.op, flags, *geometry, *command[23:36], *layouts, *depths)
     left, right = values.cut(operand.value)
     matters = _sides(seen)
-    cut = (seen.first > 0, seen.end < height, left, right)
+    first, end = seen.rows[0]
+    cut = (first > 0, end < height, left, right)
     kept = _keeps_size(command, operand, operand.logical_height(height))
     sides = cut[0] and matters[0], cut[1] and matters[1], cut[2] and matters[2], cut[3] and matters[3]
-    return Said(parameters, (command.pt, command.pl), kept, sides)
+    return Said(parameters, (command.pt, command.pl), kept, sides, tuple(_spans(seen, values)))
+
+
+def _spans(seen: _Seen, values: Values) -> Iterator[Span]:
+    """The slices that the operands are."""
+    for operand, (first, end) in zip(seen.operands, seen.rows, strict=True):
+        yield from values.spans(operand.value)
+        height = values.height(operand.value)
+        if first > 0 or end < height:
+            yield Span("rows", first, end, height)
 
 
 def _sides(seen: _Seen) -> Sides:
