@@ -78,7 +78,7 @@ def test_a_slower_clock_draws_less_than_its_share_of_power() -> None:
 
 def test_the_clock_steps_at_most_once_in_its_step_time() -> None:
     climate = DeviceClimate(SPEC, ClimateModel(ambient_c=95.0, step_s=10.0))
-    points = [now.point for now in run(climate, 30, 1.0)]
+    points = [0, *(now.point for now in run(climate, 30, 1.0))]
     changes = [index for index in range(1, len(points)) if points[index] != points[index - 1]]
     assert all(b - a >= 20 for a, b in pairwise(changes))
     assert points[-1] == len(SPEC.dvfs) - 1
