@@ -41,11 +41,17 @@ from contracts.npu import Layout
 Image = npt.NDArray[np.uint8]
 
 
-def run(graph: Graph, frame: Image) -> dict[str, Image]:
-    """Outputs by ONNX name for one uint8 H x W x C frame."""
+def run(graph: Graph, frame: Image, states: Mapping[str, Image] | None = None) -> dict[str, Image]:
+    """Outputs by ONNX name for one uint8 H x W x C frame. ``states`` by ONNX input name;
+    those that are missing are as before the first frame.
+    """
     if frame.shape != graph.values[graph.input].shape or frame.dtype != np.uint8:
         raise ValueError(f"frame {frame.shape} {frame.dtype}, expected {graph.values[graph.input].shape} uint8")
     images = {graph.input: frame}
+    for state in graph.states:
+        value = graph.values[state.value]
+        kept = states.get(state.name) if states is not None else None
+        images[state.value] = np.full(value.shape, value.zero_point, np.uint8) if kept is None else kept
     for operator in graph.operators:
         _execute(graph, operator, images)
     return {name: images[value] for name, value in graph.outputs}

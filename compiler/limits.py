@@ -19,6 +19,7 @@ class CompilerLimits:
     kernel: int = 15
     stride: int = 255
     profiles: int = 16
+    states: int = 8
     targets: int = 16
     name_characters: int = 256
 

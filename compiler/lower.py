@@ -15,7 +15,7 @@ import numpy.typing as npt
 from compiler.batching import repeat
 from compiler.constants import Constants
 from compiler.fill import Addresses, accesses, fill_operation, region, run_of_bytes
-from compiler.ir import Graph, place
+from compiler.ir import PLAIN, Graph, place
 from compiler.memory.plan import CONSTANTS, QUANT, Home, MemoryPlan, weights_buffer
 from compiler.ordering import order
 from compiler.passes.quant_table import QuantTable
@@ -75,14 +75,29 @@ def lower(work: Lowering) -> Stream:
 def finish(work: Lowering, body: list[Region]) -> Stream:
     """Prologue, body with its waits, END."""
     graph = work.graph
-    outside = (graph.input, *(value for _, value in graph.outputs))
+    outside = (*graph.inputs, *(value for _, value in graph.outputs))
     heights = {work.plan.value_homes[value].offset: graph.values[value].height for value in outside}
-    body = repeat(body, work.streams, heights)
+    body = [*repeat(body, work.streams, heights), *_kept(work)]
     first = prologue(work)
     end = np.zeros((), COMMAND)
     commands = np.array([*first, *body, end], COMMAND)
     order(commands[len(first) : -1])
     return Stream(commands, len(first))
+
+
+def _kept(work: Lowering) -> list[Region]:
+    """At the end of a frame what follows each state takes its place."""
+    graph, homes = work.graph, work.plan.value_homes
+    outputs = dict(graph.outputs)
+    commands = []
+    for state in graph.states:
+        command = np.zeros((), COMMAND)
+        command["op"], command["kernel"] = Op.DMA, work.kernel_indices[work.schedule.kernels[-1].name]
+        source, target = homes[outputs[state.output]], homes[state.value]
+        command["src"] = region(graph, outputs[state.output], PLAIN, source.space, source.offset)
+        command["dst"] = region(graph, state.value, PLAIN, target.space, target.offset)
+        commands.append(command)
+    return commands
 
 
 def prologue(work: Lowering) -> list[Region]:

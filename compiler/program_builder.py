@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from compiler.constants import Constants, collect_variants
 from compiler.depth_first import DepthFirst, plan_depth_first
 from compiler.depth_first.stream import lower_stripes
-from compiler.errors import DoesNotFit, InternalError
+from compiler.errors import DoesNotFit, InternalError, UnsupportedModel
 from compiler.importer import SourceGraph, build_graph
-from compiler.ir import Graph
+from compiler.ir import Graph, State
 from compiler.lower import Lowering, Stream, lower
 from compiler.memory import MemoryPlan, plan_memory
 from compiler.memory.buffers import naive_peak
@@ -25,7 +25,7 @@ from compiler.passes.quant_table import QuantTable, QuantTableBuilder
 from compiler.schedule import Schedule, schedule
 from compiler.timing import FrameEstimate, estimate
 from compiler.verifier import verify_program
-from contracts.npu import NpuSpec, OutputTensor, Profile, Program, ProgramWriter
+from contracts.npu import NpuSpec, OutputTensor, Profile, Program, ProgramWriter, StateTensor
 
 PROLOGUE = "prologue"
 WORTH_DDR, WORTH_TIME = 0.25, 0.06
@@ -92,6 +92,9 @@ def build_program(
     profiles: Sequence[FusedProfile], spec: NpuSpec, build_id: bytes, options: CompileOptions = DEFAULT
 ) -> CompiledProgram:
     """Compile for one target; raises CompileError."""
+    if options.streams > 1 and any(profile.fused.graph.states for profile in profiles):
+        reason = f"{options.streams} streams of a net that keeps states"
+        raise UnsupportedModel("streams", reason, "compile it for one stream, each needs states of its own")
     variants = list(dict.fromkeys(profile.variant for profile in profiles))
     first = [next(profile for profile in profiles if profile.variant == variant) for variant in variants]
     schedules = [schedule(profile.fused.graph) for profile in first]
@@ -228,7 +231,10 @@ def _profile(compiled: CompiledProfile, streams: int) -> Profile:
     graph, plan = compiled.schedule.graph, compiled.plan
     source = graph.values[graph.input]
     outputs = []
+    kept = {state.output for state in graph.states}
     for name, value_name in graph.outputs:
+        if name in kept:
+            continue
         value = graph.values[value_name]
         offset = plan.value_homes[value_name].offset
         shape = value.height * streams, value.width, value.channels
@@ -247,4 +253,11 @@ def _profile(compiled: CompiledProfile, streams: int) -> Profile:
         ddr_bytes=compiled.ideal.ddr_bytes,
         sram_peak=plan.peak,
         streams=streams,
+        states=tuple(_state(graph, state, plan) for state in graph.states),
     )
+
+
+def _state(graph: Graph, state: State, plan: MemoryPlan) -> StateTensor:
+    value = graph.values[state.value]
+    offset = plan.value_homes[state.value].offset
+    return StateTensor(state.name, *value.shape, value.scale, value.zero_point, offset)

@@ -51,7 +51,7 @@ def _finished(
     schedule: Schedule, constants: Constants, spec: NpuSpec, layout: Layout, streams: int
 ) -> DepthFirst | None:
     placement = place_pinned(layout.buffers, spec.alignment, spec.sram_bytes)
-    outside = [schedule.graph.input, *(value for _, value in schedule.graph.outputs), *layout.crossing]
+    outside = [*schedule.graph.inputs, *(value for _, value in schedule.graph.outputs), *layout.crossing]
     homes, extent = _ddr(schedule, outside, spec.alignment, streams)
     if extent > spec.ddr_bytes:
         return None

@@ -81,7 +81,7 @@ def in_place(graph: Graph, steps: Sequence[Step], apart: frozenset[str]) -> dict
     and both have one form.
     """
     last = {value: index for index, step in enumerate(steps) for value in step.reads}
-    later = {value for _, value in graph.outputs} | {graph.input}
+    later = {value for _, value in graph.outputs} | {*graph.inputs}
     groups = {value: value for step in steps for value in (*step.reads, step.result)}
     for index, step in enumerate(steps):
         if not isinstance(step, Conv) or step.residual is None or step.write != PLAIN or step.result in apart:

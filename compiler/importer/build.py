@@ -20,10 +20,10 @@ from compiler.importer.operators import CONVERTERS, refusal
 from compiler.importer.pending import Held, Pending
 from compiler.importer.qoperator import expanded
 from compiler.importer.quantization import ActivationParameters, activation_parameters, quantized_constant
-from compiler.importer.source import SourceGraph, SourceNode
+from compiler.importer.source import SourceGraph, SourceNode, SourceState
 from compiler.importer.tables import rescaling
 from compiler.importer.walk import Walk
-from compiler.ir import Graph, Operator, Value, check
+from compiler.ir import Graph, Operator, State, Value, check
 from compiler.limits import LIMITS
 
 _QDQ = "quantise every edge between operators (QDQ form)"
@@ -44,7 +44,9 @@ def build_graph(source: SourceGraph, height: int, width: int) -> Graph:
         raise UnsupportedModel(source.input, "the input is never quantised", "put QuantizeLinear behind the input")
     if any(value == made_input.value for _, value in outputs):
         raise UnsupportedModel(outputs[0][0], "an output is the input itself", "remove this output")
-    graph = Graph(source.name, made_input.value, outputs, walk.values, tuple(walk.operators), tuple(walk.notes))
+    states = tuple(_state(walk, state, dict(outputs)) for state in source.states)
+    operators, notes = tuple(walk.operators), tuple(walk.notes)
+    graph = Graph(source.name, made_input.value, outputs, walk.values, operators, notes, states)
     return check(graph.with_operators(_needed(graph)))
 
 
@@ -62,7 +64,10 @@ def _needed(graph: Graph) -> list[Operator]:
 def _visit_quantize(walk: Walk, node: SourceNode) -> None:
     tensor, result = node.inputs[0], node.outputs[0]
     parameters = activation_parameters(node, walk.constants)
-    if tensor == walk.source.input and walk.source.input_type == "float":
+    state = walk.source.state(tensor)
+    if state is not None:
+        walk.held[result] = Held(_state_value(walk, node, parameters, state, result), None, True, parameters.signed)
+    elif tensor == walk.source.input and walk.source.input_type == "float":
         walk.held[result] = Held(_input_value(walk, node, parameters, result), None, True, parameters.signed)
     elif tensor in walk.pending and tensor not in walk.held:
         walk.held[result] = replace(walk.settle(result, walk.pending[tensor], parameters), integer=True)
@@ -82,15 +87,42 @@ def _input_value(walk: Walk, node: SourceNode, parameters: ActivationParameters,
         if fixed is not None and fixed != wanted:
             reason = f"profile {walk.height}x{walk.width} against the fixed input {shape[2]}x{shape[3]}"
             raise BadProfile(walk.source.input, reason, "give the model's own size or export dynamic axes")
-    key = f"<input>{walk.source.input}"
+    value = Value(name, walk.height, walk.width, channels, parameters.scale, parameters.zero_point)
+    return _given(walk, node, walk.source.input, value)
+
+
+def _state_value(walk: Walk, node: SourceNode, parameters: ActivationParameters, state: SourceState, name: str) -> str:
+    height, width = state.height.of(walk.height), state.width.of(walk.width)
+    if height is None or width is None:
+        reason = f"state {state.name} is a part of {walk.height}x{walk.width} that does not divide it"
+        raise BadProfile(node.name, reason, "give a profile with divisible extents")
+    value = Value(name, height, width, state.channels, parameters.scale, parameters.zero_point)
+    return _given(walk, node, state.name, value)
+
+
+def _given(walk: Walk, node: SourceNode, tensor: str, value: Value) -> str:
+    """The one value of a tensor that is given, not computed."""
+    key = f"<input>{tensor}"
     if key in walk.held:
         known = walk.values[walk.held[key].value]
-        if (known.scale, known.zero_point) != (parameters.scale, parameters.zero_point):
-            raise UnsupportedModel(node.name, "the input is quantised in two ways", "quantise the input once")
+        if not known.same_quantization(value):
+            raise UnsupportedModel(node.name, f"{tensor} is quantised in two ways", "quantise the input once")
         return known.name
-    walk.values[name] = Value(name, walk.height, walk.width, channels, parameters.scale, parameters.zero_point)
-    walk.held[key] = Held(name)
-    return name
+    walk.values[value.name] = value
+    walk.held[key] = Held(value.name)
+    return value.name
+
+
+def _state(walk: Walk, state: SourceState, outputs: Mapping[str, str]) -> State:
+    """A state with what follows it: the same form and quantisation, computed in the frame."""
+    held = walk.held.get(f"<input>{state.name}")
+    if held is None:
+        raise UnsupportedModel(state.name, "the state is never quantised", "put QuantizeLinear behind the state")
+    now, then = walk.values[held.value], walk.values[outputs[state.output]]
+    if now.shape != then.shape or not now.same_quantization(then) or now.name == then.name:
+        reason = f"{state.output} is {then.shape} of scale {then.scale:.6g}, the state {now.shape}, {now.scale:.6g}"
+        raise UnsupportedModel(state.name, reason, "give both the same shape and quantisation, and compute the output")
+    return State(state.name, now.name, state.output)
 
 
 def _requantized(walk: Walk, node: SourceNode, parameters: ActivationParameters) -> Held:

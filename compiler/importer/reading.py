@@ -12,6 +12,7 @@ from onnx import numpy_helper
 from compiler.errors import BrokenModel, UnsupportedModel
 from compiler.importer.ordering import ordered
 from compiler.importer.source import Array, Attribute, SourceGraph, SourceNode
+from compiler.importer.states import read_states
 from compiler.limits import LIMITS
 
 _EXPORT = "export the model again"
@@ -40,9 +41,10 @@ def read_source(model: bytes) -> SourceGraph:
         raise UnsupportedModel("model", f"{len(graph.node)} nodes, at most {LIMITS.nodes}", "split the model")
     constants = dict(_constant(tensor) for tensor in graph.initializer)
     inputs = [entry for entry in graph.input if entry.name not in constants]
-    if len(inputs) != 1 or not graph.output:
-        reason = f"{len(inputs)} inputs and {len(graph.output)} outputs, one input and an output are needed"
-        raise UnsupportedModel("model", reason, "export the network with the frame as its only input")
+    if not inputs or not graph.output:
+        reason = f"{len(inputs)} inputs and {len(graph.output)} outputs, a frame and an output are needed"
+        raise UnsupportedModel("model", reason, "export the network with the frame as its first input")
+    states = read_states(inputs[1:], [entry.name for entry in graph.output])
     _check_opset(proto)
     nodes = _distinct([_node(index, node) for index, node in enumerate(graph.node)])
     return SourceGraph(
@@ -51,8 +53,9 @@ def read_source(model: bytes) -> SourceGraph:
         input_shape=_shape(inputs[0]),
         input_type=_TYPES[inputs[0].type.tensor_type.elem_type],
         outputs=tuple(entry.name for entry in graph.output),
-        nodes=ordered(nodes, {inputs[0].name, *constants}, [entry.name for entry in graph.output]),
+        nodes=ordered(nodes, {*(entry.name for entry in inputs), *constants}, [entry.name for entry in graph.output]),
         constants=constants,
+        states=states,
     )
 
 
@@ -104,6 +107,10 @@ def _node(index: int, node: onnx.NodeProto) -> SourceNode:
     if node.domain not in _DOMAINS or (node.domain == "com.microsoft" and node.op_type not in _MICROSOFT):
         reason = f"operator {node.domain}.{node.op_type} is not in the standard domain"
         raise UnsupportedModel(name, reason, "export with standard ONNX operators and QDQ quantisation")
+    missing = node.op_type != "Constant" and not (node.input and node.input[0])
+    silent = not node.output or (node.op_type != "Split" and not node.output[0])
+    if missing or silent:
+        raise BrokenModel(name, f"{node.op_type} without {'an input' if missing else 'an output'}", _EXPORT)
     attributes = {entry.name: _attribute(name, entry) for entry in node.attribute}
     return SourceNode(name, _DOMAINS[node.domain] + node.op_type, tuple(node.input), tuple(node.output), attributes)
 

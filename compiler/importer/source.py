@@ -1,7 +1,8 @@
-"""What was read: nodes in execution order, constants, one input. No protobuf object gets this far.
+"""What was read: nodes in execution order, constants, the frame and the states. No protobuf object gets this far.
 
 Invariants of a :class:`SourceGraph`: nodes in execution order (cycles refused), every name defined once,
-every read name defined, exactly one input, sizes within the limits. Nothing here knows about quantisation.
+every read name defined, one frame and for each state an output that follows it, sizes within the limits.
+Nothing here knows about quantisation.
 """
 
 from __future__ import annotations
@@ -69,6 +70,31 @@ class SourceNode:
 
 
 @dataclass(frozen=True)
+class Extent:
+    """Height or width of a state: ``size``, or a part of the frame's own extent."""
+
+    size: int | None
+    divisor: int = 1
+
+    def of(self, frame: int) -> int | None:
+        """The extent for a frame's; None when it does not divide."""
+        if self.size is not None:
+            return self.size
+        return frame // self.divisor if frame % self.divisor == 0 else None
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """An input that the net itself wrote in the frame before, as its output ``output``."""
+
+    name: str
+    output: str
+    channels: int
+    height: Extent
+    width: Extent
+
+
+@dataclass(frozen=True)
 class SourceGraph:
     """The model as read. ``input_shape`` is batch, channels, height, width; None where dynamic. ``input_type`` is
     float, uint8 or int8.
@@ -81,3 +107,8 @@ class SourceGraph:
     outputs: tuple[str, ...]
     nodes: tuple[SourceNode, ...]
     constants: Mapping[str, Array]
+    states: tuple[SourceState, ...] = ()
+
+    def state(self, name: str) -> SourceState | None:
+        """The state of that input name."""
+        return next((state for state in self.states if state.name == name), None)

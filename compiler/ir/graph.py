@@ -18,8 +18,19 @@ STRUCTURAL = (Join, Part)
 
 
 @dataclass(frozen=True)
+class State:
+    """What a net keeps from frame to frame: the ONNX input that reads it, its value, and the output that follows."""
+
+    name: str
+    value: str
+    output: str
+
+
+@dataclass(frozen=True)
 class Graph:
-    """One profile's graph. ``outputs`` pairs the ONNX output name with the value that holds it."""
+    """One profile's graph. ``outputs`` pairs the ONNX output name with the value that holds it; those of ``states``
+    are what the next frame reads.
+    """
 
     name: str
     input: str
@@ -27,10 +38,16 @@ class Graph:
     values: Mapping[str, Value]
     operators: tuple[Operator, ...]
     notes: tuple[str, ...] = field(default=())
+    states: tuple[State, ...] = field(default=())
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Values that exist before the frame: the frame itself, and the states."""
+        return (self.input, *(state.value for state in self.states))
 
     def with_operators(self, operators: list[Operator]) -> Graph:
         """The same graph with other operators; values that nobody names any more are dropped."""
-        used = {self.input, *(value for _, value in self.outputs)}
+        used = {*self.inputs, *(value for _, value in self.outputs)}
         for operator in flat(operators):
             used.update((*operator.reads, operator.result))
         used.update(parent for name in list(used) for parent in self.parents(name))
@@ -75,7 +92,7 @@ def flat(operators: tuple[Operator, ...] | list[Operator]) -> Iterator[Simple]:
 
 def check(graph: Graph) -> Graph:
     """Raise InternalError unless every value is made once, before it is read, and every output is made."""
-    made = {graph.input}
+    made = set(graph.inputs)
     for operator in flat(graph.operators):
         for value in operator.reads:
             if value not in made:

@@ -42,7 +42,7 @@ def operators(graph: Graph) -> list[dict[str, object]]:
 def spilled(profile: CompiledProfile) -> int:
     """Bytes of intermediates that live in DDR."""
     plan, graph = profile.plan, profile.schedule.graph
-    outside = {graph.input, *(value for _, value in graph.outputs)}
+    outside = {*graph.inputs, *(value for _, value in graph.outputs)}
     inside = [buffer for buffer in plan.buffers if buffer.values and not outside & set(buffer.values)]
     return sum(buffer.size for buffer in inside if plan.homes[buffer.name].space == Space.DDR)
 

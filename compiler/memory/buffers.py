@@ -46,8 +46,8 @@ def value_buffers(schedule: Schedule) -> list[Buffer]:
 
 def naive_peak(graph: Graph) -> int:
     """Bytes alive at once when each operator of the unfused graph runs alone and all tensors stay in SRAM."""
-    made = {graph.input: 0}
-    last = {graph.input: 0}
+    made = dict.fromkeys(graph.inputs, 0)
+    last = dict.fromkeys(graph.inputs, 0)
     for index, operator in enumerate(graph.operators):
         if not isinstance(operator, STRUCTURAL):
             made[operator.result] = last[operator.result] = index
@@ -66,7 +66,7 @@ def lower_bound(buffers: list[Buffer]) -> int:
 def _live(schedule: Schedule) -> tuple[dict[str, int], dict[str, int]]:
     """First write and last read of each value that has bytes of its own; windows count for their root."""
     graph = schedule.graph
-    made, read = {graph.input: 0}, {}
+    made, read = dict.fromkeys(graph.inputs, 0), {}
     for index, step in enumerate(schedule.steps):
         made.setdefault(place(graph, step.result).root.name, index)
         for value in step.reads:
@@ -96,7 +96,7 @@ def _in_place_groups(schedule: Schedule, made: Mapping[str, int], read: Mapping[
         if shared & {step.result, residual.value}:
             continue
         dies_here = read[residual.value] == index and step.source != residual.value and residual.view == PLAIN
-        seen = graph.is_output(step.result) or graph.is_output(residual.value) or residual.value == graph.input
+        seen = graph.is_output(step.result) or graph.is_output(residual.value) or residual.value in graph.inputs
         if dies_here and not seen:
             group = home[residual.value]
             group.append(step.result)

@@ -90,7 +90,7 @@ def _unshared(schedule: Schedule, constants: Constants, quant_bytes: int, spec: 
     values = [
         Buffer(v, schedule.graph.values[v].size, 0, end, (v,)) for b in (*attempt.sram, *attempt.ddr) for v in b.values
     ]
-    outside = {schedule.graph.input, *(value for _, value in schedule.graph.outputs)}
+    outside = {*schedule.graph.inputs, *(value for _, value in schedule.graph.outputs)}
     attempt.ddr = [buffer for buffer in values if buffer.name in outside]
     attempt.spilled = [buffer for buffer in values if buffer.name not in outside]
     attempt.sram, attempt.reasons = [], ["memory planning is switched off"]
@@ -153,7 +153,7 @@ def _plan(
 
 
 def _attempt(schedule: Schedule, constants: Constants, quant_bytes: int, *, resident: bool) -> _Attempt:
-    outside = {schedule.graph.input, *(value for _, value in schedule.graph.outputs)}
+    outside = {*schedule.graph.inputs, *(value for _, value in schedule.graph.outputs)}
     values = value_buffers(schedule)
     return _Attempt(
         resident=resident,

@@ -46,9 +46,9 @@ class Memory:
         self.roles = roles
         self._rows = {int(Space.SRAM): Rows(), int(Space.DDR): Rows()}
 
-    def begin_frame(self, stream: int, region: Region, zero_point: int, scale: float) -> None:
-        """The input of a stream is written before the first command of the frame."""
-        self.write(FRAME, COMPUTE, region, self.values.intern(("frame", stream), zero_point, scale), 0)
+    def begin_frame(self, name: str, region: Region, zero_point: int, scale: float) -> None:
+        """The input of a stream, or a state, is there before the first command of the frame."""
+        self.write(FRAME, COMPUTE, region, self.values.intern(name, zero_point, scale), 0)
 
     def read(self, index: int, queue: int, region: Region, zero_point: int | None, what: str) -> Reading:
         """A command reads a region; a ``zero_point`` of None takes any."""

@@ -18,7 +18,7 @@ from compiler.verifier.movement import check_dma, check_shuffle
 from compiler.verifier.queues import COMPUTE, DMA
 from compiler.verifier.traffic import check_traffic
 from compiler.verifier.witness import Key, Said
-from contracts.npu import NpuSpec, Op, OutputTensor, Program, Space
+from contracts.npu import NpuSpec, Op, OutputTensor, Program, Space, StateTensor
 
 CHECKS: dict[int, Callable[[Frame, int, Command], None]] = {
     Op.DMA: check_dma,
@@ -45,7 +45,8 @@ def verify_program(program: Program, spec: NpuSpec) -> list[Finding]:
         _walk(frame, program.commands(index))
         frame.witness.finish(frame.report, frame.memory.values, profile.name, said)
         findings += frame.report.findings
-    for space, low, high in coverage.gaps(spec.alignment):
+    sections = {int(Space.CONST): program.constants, int(Space.QUANT): program.quant}
+    for space, low, high in coverage.gaps(spec.alignment, sections):
         text = f"bytes {low}..{high} of section {Space(space).name} are brought and never read"
         findings.append(Finding("-", -1, "constants", text))
     return findings
@@ -63,7 +64,7 @@ def _walk(frame: Frame, stream: npt.NDArray[np.void]) -> None:
     if frame.profile.n_prologue >= len(commands) - 1:
         _begin(frame)
     frame.memory.queues.drain(len(commands))
-    for output in frame.profile.outputs:
+    for output in (*frame.profile.outputs, *frame.profile.states):
         _output(frame, len(commands) - 1, output)
     frame.memory.finish()
     frame.stripes.finish()
@@ -86,7 +87,12 @@ def _begin(frame: Frame) -> None:
     region = frame.image(-1, frame.profile.input_offset, frame.profile.input, "input")
     if region is not None:
         for stream, part in enumerate(region.split(frame.profile.streams)):
-            frame.memory.begin_frame(stream, part, frame.profile.input_zero_point, frame.input_scale())
+            frame.memory.begin_frame(f"frame {stream}", part, frame.profile.input_zero_point, frame.input_scale())
+    for state in frame.profile.states:
+        what = f"state {state.name}"
+        region = frame.image(-1, state.ddr_offset, (state.height, state.width, state.channels), what)
+        if region is not None:
+            frame.memory.begin_frame(what, region, state.zero_point, float(np.float32(state.scale)))
 
 
 def _command(frame: Frame, index: int, command: Command) -> None:
@@ -106,7 +112,7 @@ def _command(frame: Frame, index: int, command: Command) -> None:
     frame.memory.queues.signal(index, queue, command.event)
 
 
-def _output(frame: Frame, end: int, output: OutputTensor) -> None:
+def _output(frame: Frame, end: int, output: OutputTensor | StateTensor) -> None:
     what = f"output {output.name}"
     region = frame.image(end, output.ddr_offset, (output.height, output.width, output.channels), what)
     if region is None:

@@ -13,6 +13,7 @@ from contracts.npu.program import (
     ProgramError,
     ProgramWriter,
     Space,
+    StateTensor,
 )
 from contracts.npu.spec import ArrayModel, NpuSpec, UnknownTarget, load_spec, target_names
 
@@ -29,6 +30,7 @@ __all__ = [
     "ProgramError",
     "ProgramWriter",
     "Space",
+    "StateTensor",
     "UnknownTarget",
     "load_spec",
     "target_names",

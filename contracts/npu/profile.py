@@ -22,6 +22,21 @@ class OutputTensor:
 
 
 @dataclass(frozen=True)
+class StateTensor:
+    """What a program keeps from one frame to the next: a uint8 NHWC image at ``ddr_offset``, filled with the zero
+    point before the first frame of a stream.
+    """
+
+    name: str
+    height: int
+    width: int
+    channels: int
+    scale: float
+    zero_point: int
+    ddr_offset: int
+
+
+@dataclass(frozen=True)
 class Profile:
     """One input size. The input frame is uint8 NHWC at ``input_offset`` of the DDR array.
 
@@ -44,6 +59,7 @@ class Profile:
     ddr_bytes: int
     sram_peak: int
     streams: int = 1
+    states: tuple[StateTensor, ...] = ()
 
     @property
     def input(self) -> tuple[int, int, int]:
@@ -54,6 +70,8 @@ class Profile:
     def parse(raw: dict[str, Any]) -> Profile:  # Any: straight from JSON
         """A profile from its JSON object; raises :class:`DamagedProgram`."""
         try:
-            return Profile(**{**raw, "outputs": tuple(OutputTensor(**output) for output in raw["outputs"])})
+            outputs = tuple(OutputTensor(**output) for output in raw["outputs"])
+            states = tuple(StateTensor(**state) for state in raw.get("states", ()))
+            return Profile(**{**raw, "outputs": outputs, "states": states})
         except (TypeError, KeyError) as error:
             raise DamagedProgram(f"program section PROFILES: {error}; compile the model again") from error

@@ -33,7 +33,7 @@ from contracts.npu.commands import (
     canonical_bytes,
 )
 from contracts.npu.errors import DamagedProgram, ForeignProgram, ProgramError, TruncatedProgram
-from contracts.npu.profile import OutputTensor, Profile
+from contracts.npu.profile import OutputTensor, Profile, StateTensor
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -57,6 +57,7 @@ __all__ = [
     "ProgramWriter",
     "Section",
     "Space",
+    "StateTensor",
     "TruncatedProgram",
 ]
 

@@ -41,6 +41,10 @@ class BoundProfile:
             out.name: _image(self.ddr, out.ddr_offset, (out.height, out.width, out.channels), out.name)
             for out in profile.outputs
         }
+        self.states = {
+            state.name: _image(self.ddr, state.ddr_offset, (state.height, state.width, state.channels), state.name)
+            for state in profile.states
+        }
         self._spec = memory.spec
         self._times: dict[tuple[str, float, bool], FrameTime] = {}
 

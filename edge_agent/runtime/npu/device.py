@@ -28,6 +28,7 @@ from edge_agent.runtime.npu.faults import Faults, FaultSource, RunFaults
 from edge_agent.runtime.npu.limits import LIMITS
 from edge_agent.runtime.npu.loaded import LoadedProgram, RunResult, find_profile
 from edge_agent.runtime.npu.memory import Memory, shared_memory
+from edge_agent.runtime.npu.states import States
 from edge_agent.runtime.npu.timing import CommandTime, FrameTime
 
 __all__ = ["DEFAULT_ARRAY_MODEL", "LoadedProgram", "NpuDevice", "RunResult", "find_profile"]
@@ -66,6 +67,7 @@ class NpuDevice:
         self._faults = FaultSource(faults or Faults(), seed)
         self._resident: object = None
         self._clock_s = 0.0
+        self._states = States()
         self._climate = DeviceClimate(self.spec, climate) if climate else None
 
     @property
@@ -93,6 +95,10 @@ class NpuDevice:
     def conditions(self) -> Conditions | None:
         """Heat and charge now; None when the device has no climate."""
         return self._climate.now if self._climate else None
+
+    def reset(self) -> None:
+        """Begin a new stream: what nets keep from frame to frame is forgotten."""
+        self._states.reset()
 
     def idle(self, seconds: float) -> None:
         """Let simulated time go by without work, as between two frames."""
@@ -173,10 +179,13 @@ class NpuDevice:
             self._fail(faults, loaded)
             self._make_resident(bound)
             bound.input[...] = frame
+            key = loaded.digests[index], index
+            self._states.put(key, bound)
             if faults.bit_flip:
                 bound.run_with_flip(self._faults, self.faults.match)
             else:
                 bound.run()
+            self._states.take(key, bound)
             outputs = {name: place.copy() for name, place in bound.outputs.items()}
         return self._timed(bound, outputs, loaded.faulty)
 
