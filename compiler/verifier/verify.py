@@ -64,7 +64,8 @@ def _walk(frame: Frame, stream: npt.NDArray[np.void]) -> None:
     if frame.profile.n_prologue >= len(commands) - 1:
         _begin(frame)
     frame.memory.queues.drain(len(commands))
-    for output in (*frame.profile.outputs, *frame.profile.states):
+    left: tuple[OutputTensor | StateTensor, ...] = (*frame.profile.outputs, *frame.profile.states)
+    for output in left:
         _output(frame, len(commands) - 1, output)
     frame.memory.finish()
     frame.stripes.finish()
