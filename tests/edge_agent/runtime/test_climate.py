@@ -23,6 +23,7 @@ work = st.lists(st.tuples(st.floats(0.0, 120.0), shares), max_size=40)
 
 
 @given(work, st.floats(-20.0, 80.0))
+@settings(deadline=None)
 def test_the_temperature_never_passes_the_steady_state_of_full_work(
     steps: list[tuple[float, float]], ambient: float
 ) -> None:
@@ -34,6 +35,7 @@ def test_the_temperature_never_passes_the_steady_state_of_full_work(
 
 
 @given(work)
+@settings(deadline=None)
 def test_time_and_charge_only_go_one_way(steps: list[tuple[float, float]]) -> None:
     climate = DeviceClimate(SPEC, ClimateModel(battery_wh=0.5))
     for seconds, busy in steps:
@@ -43,7 +45,7 @@ def test_time_and_charge_only_go_one_way(steps: list[tuple[float, float]]) -> No
 
 
 @given(work, st.integers(2, 20))
-@settings(max_examples=40)
+@settings(deadline=None, max_examples=40)
 def test_one_step_or_many_end_at_the_same_temperature(steps: list[tuple[float, float]], parts: int) -> None:
     whole, split = (DeviceClimate(SPEC, ClimateModel(ambient_c=30.0)) for _ in range(2))  # too cool to throttle
     for seconds, busy in steps:
@@ -146,6 +148,7 @@ def test_the_kernel_set_follows_heat_and_charge(current: KernelSet, now: Conditi
 
 
 @given(st.lists(st.tuples(st.floats(20.0, 100.0), shares), min_size=2, max_size=50))
+@settings(deadline=None)
 def test_the_same_conditions_twice_never_switch_twice(moments: list[tuple[float, float]]) -> None:
     current = KernelSet.BIG
     for moment in moments:

@@ -92,6 +92,7 @@ def test_a_writer_changes_exactly_its_rows(run: Region, seed: int) -> None:
 
 
 @given(runs())
+@settings(deadline=None)
 def test_a_run_that_does_not_wrap_is_the_memory_itself(run: Region) -> None:
     memory = np.zeros(MEMORY, np.uint8)
     place = reader(memory, run, "here", Scratch(), "source")
@@ -102,6 +103,7 @@ def test_a_run_that_does_not_wrap_is_the_memory_itself(run: Region) -> None:
 
 
 @given(runs(), runs())
+@settings(deadline=None)
 def test_two_runs_overlap_exactly_when_they_share_a_byte(one: Region, other: Region) -> None:
     places = []
     for run in (one, other):
