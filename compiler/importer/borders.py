@@ -42,10 +42,8 @@ def convert_pad(walk: Walk, node: SourceNode) -> Pending:
 
 
 def _pads(walk: Walk, node: SourceNode) -> tuple[int, int, int, int]:
-    constant = walk.constant(node, 1)
-    given = node.some_integers("pads") if constant is None else tuple(int(value) for value in constant.reshape(-1))
-    axes_input = walk.constant(node, 3)
-    axes = [0, 1, 2, 3] if axes_input is None else [int(axis) % 4 for axis in axes_input.reshape(-1)]
+    given, listed = walk.integers(node, 1, "pads"), walk.integers(node, 3)
+    axes = [0, 1, 2, 3] if listed is None else [axis % 4 for axis in listed]
     if given is None or len(given) != 2 * len(axes):
         raise UnsupportedModel(node.name, "pads that are not constant", "export constant pads")
     begin, end = [0] * 4, [0] * 4

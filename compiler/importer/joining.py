@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from compiler.errors import BadProfile, UnsupportedModel
 from compiler.importer.pending import Held, Pending, Shape
 from compiler.importer.source import SourceNode
@@ -13,6 +11,7 @@ from compiler.importer.strided import strided
 from compiler.importer.tables import rescaling
 from compiler.importer.walk import Walk
 from compiler.ir import Join, Move, Part, Value, Window
+from compiler.limits import LIMITS
 
 _FIELDS = ("channels", "height", "width")
 _STARTS = ("channel", "row", "col")
@@ -69,8 +68,7 @@ def convert_split(walk: Walk, node: SourceNode) -> None:
 
 
 def _split_sizes(walk: Walk, node: SourceNode, whole: int) -> list[int]:
-    constant = walk.constant(node, 1)
-    given = node.some_integers("split") if constant is None else tuple(int(size) for size in constant.reshape(-1))
+    given = walk.integers(node, 1, "split")
     count = len(node.outputs)
     if given is None:
         share = -(-whole // count)
@@ -88,8 +86,8 @@ def convert_slice(walk: Walk, node: SourceNode) -> None:
     extents = [source.channels, source.height, source.width]
     starts, sizes, steps = [0, 0, 0], list(extents), [1, 1, 1]
     for axis, start, end, step in _bounds(walk, node):
-        if step < 1:
-            raise UnsupportedModel(node.name, f"step {step}", "use steps of at least 1")
+        if not 1 <= step <= LIMITS.stride:
+            raise UnsupportedModel(node.name, f"step {step}", f"use steps of 1 to {LIMITS.stride}")
         begin, stop, _ = slice(start, end, 1).indices(extents[axis])
         if stop <= begin:
             raise BadProfile(node.name, f"nothing is left of axis {axis + 1} ({extents[axis]})", "slice less")
@@ -107,13 +105,13 @@ def convert_slice(walk: Walk, node: SourceNode) -> None:
 
 def _bounds(walk: Walk, node: SourceNode) -> list[tuple[int, int, int, int]]:
     given = [
-        _numbers(walk, node, index, name) for index, name in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps"))
+        walk.integers(node, index, name) for index, name in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps"))
     ]
     starts, ends, axes, steps = given
     if starts is None or ends is None:
         raise UnsupportedModel(node.name, "bounds that are not constant", "export constant bounds")
-    axes = axes if axes is not None else list(range(len(starts)))
-    steps = steps if steps is not None else [1] * len(starts)
+    axes = axes if axes is not None else tuple(range(len(starts)))
+    steps = steps if steps is not None else (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise UnsupportedModel(node.name, "bounds of different length", "export the model again")
     result = []
@@ -126,21 +124,13 @@ def _bounds(walk: Walk, node: SourceNode) -> list[tuple[int, int, int, int]]:
     return result
 
 
-def _numbers(walk: Walk, node: SourceNode, index: int, name: str) -> list[int] | None:
-    constant = walk.constant(node, index)
-    if constant is not None:
-        return [int(value) for value in constant.reshape(-1)]
-    given = node.some_integers(name)
-    return None if given is None else list(given)
-
-
 def convert_gather(walk: Walk, node: SourceNode) -> Pending:
     """Gather of channels by a constant list: a channel order."""
     source = walk.operand(node, 0)
     constant = walk.constant(node, 1)
     if constant is None or constant.ndim != 1 or _axis(node, node.integer("axis", 0)) != 0:
         raise UnsupportedModel(node.name, "indices that are no constant list of channels", "use Slice or Split")
-    order = tuple(int(index) for index in np.asarray(constant, np.int64))
+    order = walk.integers(node, 1) or ()
     if not order or min(order) < -source.channels or max(order) >= source.channels:
         raise UnsupportedModel(node.name, f"channels {list(order)[:8]} of {source.channels}", "export the model again")
     order = tuple(index % source.channels for index in order)

@@ -41,8 +41,7 @@ def convert_global_max_pool(walk: Walk, node: SourceNode) -> Pending:
 
 def convert_reduce_mean(walk: Walk, node: SourceNode) -> Pending:
     """ReduceMean over height and width, axes kept: a global average."""
-    constant = walk.constant(node, 1)
-    axes = node.some_integers("axes") if constant is None else tuple(int(axis) for axis in constant.reshape(-1))
+    axes = walk.integers(node, 1, "axes")
     if sorted(axis % 4 for axis in axes or ()) != [2, 3] or not node.integer("keepdims", 1):
         raise UnsupportedModel(node.name, f"axes {axes}", "reduce height and width (2, 3) and keep the axes")
     return _whole(walk, node, PoolMode.AVERAGE)

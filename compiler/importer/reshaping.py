@@ -19,8 +19,7 @@ def convert_reshape(walk: Walk, node: SourceNode) -> None:
     """Reshape to a constant shape; with Transpose it may spell DepthToSpace, SpaceToDepth (any channel order), a
     channel order or Flatten.
     """
-    constant = walk.constant(node, 1)
-    wanted = node.some_integers("shape") if constant is None else tuple(int(e) for e in constant.reshape(-1))
+    wanted = walk.integers(node, 1, "shape")
     if wanted is None:
         raise UnsupportedModel(node.name, "a shape that is not constant", "export with static shapes")
     shape = _shape_of(walk, node)
@@ -78,8 +77,7 @@ def _shape_of(walk: Walk, node: SourceNode) -> tuple[int, ...]:
 
 
 def _axes(walk: Walk, node: SourceNode, rank: int) -> list[int] | None:
-    constant = walk.constant(node, 1)
-    axes = node.some_integers("axes") if constant is None else tuple(int(axis) for axis in constant.reshape(-1))
+    axes = walk.integers(node, 1, "axes")
     if axes is None:
         return None
     if len(axes) > LIMITS.rank or any(not -rank <= axis < rank for axis in axes):

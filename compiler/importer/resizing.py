@@ -78,7 +78,7 @@ def _coordinates(node: SourceNode, extents: tuple[int, int]) -> tuple[Transforma
 def _extents(walk: Walk, node: SourceNode, source: Value) -> tuple[int, int]:
     """Height and width of the result."""
     before = (1, source.channels, source.height, source.width)
-    scales, sizes = _scales(walk, node), walk.constant(node, 3)
+    scales, sizes = _scales(walk, node), walk.integers(node, 3)
     axes = node.some_integers("axes") or (0, 1, 2, 3)
     after = list(before)
     if scales is not None and scales.size == len(axes):
@@ -87,10 +87,10 @@ def _extents(walk: Walk, node: SourceNode, source: Value) -> tuple[int, int]:
         if not all(1 <= extent <= LIMITS.tensor_extent and abs(extent - round(extent)) < 1e-3 for extent in exact):
             raise UnsupportedModel(node.name, f"scales {factors}", "use scales that give whole extents")
         wanted = [round(extent) for extent in exact]
-    elif sizes is not None and sizes.size == len(axes):
+    elif sizes is not None and len(sizes) == len(axes):
         if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
             raise UnsupportedModel(node.name, "keep_aspect_ratio_policy", "give the final sizes")
-        wanted = [int(value) for value in sizes.reshape(-1)]
+        wanted = list(sizes)
         factors = [float(value) for value in wanted]
     else:
         raise UnsupportedModel(node.name, "scales are not constant", "export Resize with constant scales")

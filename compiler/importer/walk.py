@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field, replace
 
-from compiler.errors import UnsupportedModel
+from compiler.errors import BrokenModel, UnsupportedModel
 from compiler.importer.axes import Axes
 from compiler.importer.pending import Held, Pending
 from compiler.importer.quantization import ActivationParameters, QuantizedConstant
@@ -96,6 +96,16 @@ class Walk:
         """A constant input; None when it is absent or not constant."""
         name = node.inputs[index] if index < len(node.inputs) else ""
         return self.constants.get(name) if name else None
+
+    def integers(self, node: SourceNode, index: int, attribute: str = "") -> tuple[int, ...] | None:
+        """A constant list of integers, from an input or in older opsets an attribute; None when absent."""
+        constant = self.constant(node, index)
+        if constant is None:
+            return node.some_integers(attribute) if attribute else None
+        if constant.dtype.kind not in "iu" or constant.size > LIMITS.extent:
+            reason = f"input {index} of type {constant.dtype} with {constant.size} elements"
+            raise BrokenModel(node.name, reason, "export the model again")
+        return tuple(int(value) for value in constant.reshape(-1))
 
     def _resolved(self, node: SourceNode, tensor: str, value: Value, axes: Axes) -> Value:
         shuffle = recognise(value, axes)
