@@ -69,7 +69,7 @@ class _Check:
         self._plain = self.run()
 
     def run(self, poison: int = 0, order: Order | None = None, lives: MemoryMap | None = None) -> list[Bytes]:
-        """Return the outputs of prologue and one frame; `lives`: buffers are poisoned behind their last step."""
+        """Return what prologue and frame give; `lives`: buffers are poisoned behind their last step."""
         return _run(self.bound, self._memory, self._frame, poison, order, lives)
 
     def against_plain(self, what: str, *results: list[Bytes]) -> list[str]:
@@ -100,10 +100,24 @@ def _run(
     order: Order | None,
     lives: MemoryMap | None,
 ) -> list[Bytes]:
-    memory.sram[...] = poison
-    bound.ddr[...] = poison
-    bound.load_constants()
-    bound.input[...] = frame
+    """Return the outputs of a frame; with states also those of the next frame, and the states that it leaves."""
+    states = {state.name: state.zero_point for state in bound.profile.states}
+    kept = {name: np.full_like(bound.states[name], zero_point) for name, zero_point in states.items()}
+    results: list[Bytes] = []
+    for seen in (frame, frame[::-1]) if states else (frame,):
+        memory.sram[...] = poison
+        bound.ddr[...] = poison
+        bound.load_constants()
+        bound.input[...] = seen
+        for name, state in kept.items():
+            bound.states[name][...] = state
+        _run_frame(bound, memory, poison, order, lives)
+        results += [place.copy() for place in bound.outputs.values()]
+        kept = {name: place.copy() for name, place in bound.states.items()}
+    return [*results, *kept.values()]
+
+
+def _run_frame(bound: BoundProfile, memory: Memory, poison: int, order: Order | None, lives: MemoryMap | None) -> None:
     items = bound.commands[bound.profile.n_prologue :]
     step = -1
     for item in order(items) if order else items:
@@ -114,4 +128,3 @@ def _run(
             step += 1
         for work in item.steps:
             work()
-    return [place.copy() for place in bound.outputs.values()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 
@@ -21,12 +23,17 @@ CASES = {**EXACT, **NEAR, **TIES, **NEWER_OPSET}
 TARGET = "npu-2t"
 
 
+@lru_cache
+def compiled(name: str) -> Program:
+    return Program.open(compile_program(CASES[name](), TARGET, [SHAPE])[0])
+
+
 @pytest.mark.parametrize("engine", ["auto", "numpy"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_device_equals_the_golden(name: str, engine: str) -> None:
     model = CASES[name]()
     graph = imported(model, *SHAPE)
-    program = Program.open(compile_program(model, TARGET, [SHAPE])[0])
+    program = compiled(name)
     device = NpuDevice(TARGET, engine=engine_named(engine))
     loaded = device.load(program)
     for seed in (3, 4):
@@ -39,7 +46,7 @@ def test_the_device_equals_the_golden(name: str, engine: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_simulated_time_agrees_with_the_compilers_estimate(name: str) -> None:
-    program = Program.open(compile_program(CASES[name](), TARGET, [SHAPE])[0])
+    program = compiled(name)
     device = NpuDevice(TARGET)
     loaded = device.load(program)
     frame = program.commands(0)[program.profiles[0].n_prologue :]
@@ -56,5 +63,4 @@ def test_simulated_time_agrees_with_the_compilers_estimate(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_checking_mode_finds_nothing(name: str) -> None:
-    program = Program.open(compile_program(CASES[name](), TARGET, [SHAPE])[0])
-    assert check_profile(program, 0, load_spec(TARGET)) == []
+    assert check_profile(compiled(name), 0, load_spec(TARGET)) == []
