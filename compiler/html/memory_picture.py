@@ -6,6 +6,7 @@ gets one beside the map. Every range is in the table below, whatever its size.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from contracts.npu import Space
 _LEFT, _PLOT, _GUTTER, _TOP, _BOTTOM = 74, 700, 306, 18, 34
 _LINE = 14
 _MOST_LABELS = 60
+_TURNED = "turned"
+_BREAK = re.compile(r"(?<=,) | (?=→)")
 
 
 @dataclass(frozen=True)
@@ -81,25 +84,30 @@ def _place(entry: LiveRange, x: Scale, y: Scale) -> tuple[float, float, float, f
     return left, top, right - left, max(bottom - top, 0.8)
 
 
-def _inside(entry: LiveRange, x: Scale, y: Scale) -> str:
-    """How the name fits into the rectangle: flat, turned, or not at all."""
+def _inside(entry: LiveRange, x: Scale, y: Scale) -> tuple[str, ...]:
+    """The lines of the name as it fits into the rectangle, ``turned`` before them when upright; empty: it does not."""
     _, _, width, height = _place(entry, x, y)
     if height >= _LINE and fits(entry.label, width):
-        return "flat"
-    return "turned" if width >= _LINE and fits(entry.label, height) else ""
+        return (entry.label,)
+    lines = _BREAK.split(entry.label, maxsplit=1)
+    if len(lines) == 2 and height >= 2 * _LINE and all(fits(part, width) for part in lines):
+        return tuple(lines)
+    return (_TURNED, entry.label) if width >= _LINE and fits(entry.label, height) else ()
 
 
 def _names(ranges: Sequence[LiveRange], x: Scale, y: Scale) -> list[str]:
     parts = []
     for entry in ranges:
         left, top, width, height = _place(entry, x, y)
-        fit = _inside(entry, x, y)
-        middle, centre = left + width / 2, top + height / 2
-        if fit == "flat":
-            parts.append(text(entry.label, middle, centre + 4, "name", text_anchor="middle"))
-        elif fit == "turned":
-            turn = f"rotate(-90 {middle:.1f} {centre:.1f})"
-            parts.append(text(entry.label, middle, centre + 4, "name", text_anchor="middle", transform=turn))
+        lines = _inside(entry, x, y)
+        middle, centre = left + width / 2, top + height / 2 + 4
+        if lines[:1] == (_TURNED,):
+            turn = f"rotate(-90 {middle:.1f} {centre - 4:.1f})"
+            parts.append(text(lines[1], middle, centre, "name", text_anchor="middle", transform=turn))
+            continue
+        for number, part in enumerate(lines):
+            place = centre + (number - (len(lines) - 1) / 2) * (_LINE - 1)
+            parts.append(text(part, middle, place, "name", text_anchor="middle"))
     return parts
 
 

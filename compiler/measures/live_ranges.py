@@ -222,7 +222,7 @@ def _kind(entry: _Open, input_offset: int, *, is_output: bool) -> Kind:
         return Kind.INPUT
     if is_output:
         return Kind.OUTPUT
-    if entry.by_dma or entry.to_dma:
+    if storage.space == Space.SRAM and (entry.by_dma or entry.to_dma):
         return Kind.STAGING
     return Kind.RING if entry.rows_made > storage.ring_rows > 0 else Kind.MAP
 

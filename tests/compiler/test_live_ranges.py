@@ -84,6 +84,7 @@ def test_maps_in_ddr_are_neither_input_nor_output() -> None:
     outside = ranges("unplanned", 0, Space.DDR)
     assert [entry.label for entry in outside if entry.kind == Kind.INPUT] == ["input frame"]
     assert [entry.label for entry in outside if entry.kind == Kind.OUTPUT] == ["output y"]
+    assert {entry.kind for entry in outside} == {Kind.INPUT, Kind.OUTPUT, Kind.MAP}
     assert profile("unplanned").spilled > 0
     assert profile("striped").spilled == 0
 
