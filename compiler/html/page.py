@@ -10,7 +10,7 @@ from importlib import resources
 
 from compiler.html import parts
 from compiler.html.tables import Raw, pairs, paragraph, table
-from compiler.measures.answers import streams_of, view_answers
+from compiler.measures.answers import view_answers
 from compiler.measures.kernels import FrameUsage
 from compiler.measures.texts import count, milliseconds, share, size
 from compiler.measures.views import FileView, ProfileView, ProgramView
@@ -87,7 +87,7 @@ def _summary(view: FileView) -> str:
                 usage.limit,
                 ", ".join(profile.host_kernels) or "nothing",
                 *(milliseconds(profile.frame(model).estimate.total_ns) for model in _MODELS),
-                f"{streams_of(profile.profile.name) * 1e9 / usage.total_ns:.1f}" if usage.total_ns else "",
+                f"{profile.profile.streams * 1e9 / usage.total_ns:.1f}" if usage.total_ns else "",
                 f"{usage.sum('launches'):.0f}",
                 f"{usage.sum('dispatches'):.0f}",
                 size(profile.profile.sram_peak),

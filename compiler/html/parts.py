@@ -21,6 +21,7 @@ _MEANINGS = {
     Kind.RING: "ring of rows",
     Kind.STAGING: "rows on their way in or out",
     Kind.INPUT: "input and output",
+    Kind.STATE: "kept for the next frame",
 }
 
 _EVENTS = (
@@ -35,6 +36,7 @@ def memory_part(identifier: str, where: str, view: ProfileView) -> str:
     """Memory map of SRAM, of DDR where intermediates live there, and every range."""
     ranges, end = view.ranges, view.frame().estimate.total_ns
     bound = view.plan.get("lower_bound")
+    kinds = {Kind.INPUT if entry.kind == Kind.OUTPUT else entry.kind for entry in ranges}
     content = [
         "<h3>Memory</h3>",
         paragraph(
@@ -42,7 +44,7 @@ def memory_part(identifier: str, where: str, view: ProfileView) -> str:
             "Rectangles above each other exist at once; one behind another in the same rows reuses its bytes.",
             "dim",
         ),
-        legend((kind.value, meaning) for kind, meaning in _MEANINGS.items()),
+        legend((kind.value, meaning) for kind, meaning in _MEANINGS.items() if kind in kinds),
         paragraph("SRAM", "over"),
         memory_picture(f"{identifier}-sram", where, ranges, Space.SRAM, view.spec.sram_bytes, bound, end),
     ]

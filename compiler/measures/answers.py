@@ -114,5 +114,5 @@ def view_answers(program: ProgramView, view: ProfileView) -> tuple[tuple[str, st
     )
     reasons = {str(entry.get("name")): str(entry.get("reason", "")) for entry in program.placement}
     host = [(name, reasons.get(name) or "no reason recorded") for name in view.host_kernels]
-    frames, streams = [frame.usage for frame in view.frames], streams_of(view.profile.name)
+    frames, streams = [frame.usage for frame in view.frames], view.profile.streams
     return answers(view.spec, frames, memory, Left(host, program.unfused), streams)

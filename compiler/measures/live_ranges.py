@@ -26,6 +26,7 @@ class Kind(StrEnum):
     MAP = "map"
     RING = "ring"
     STAGING = "staging"
+    STATE = "state"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class _Open:
     writers: dict[str, None] = field(default_factory=dict)
     readers: dict[str, None] = field(default_factory=dict)
     rows_made: int = 0
+    state: str = ""
     by_dma: bool = False
     to_dma: bool = False
 
@@ -108,6 +110,10 @@ class _Tracker:
         height, width, channels = profile.input
         frame = Storage(Space.DDR, profile.input_offset, profile.input_offset + height * width * channels)
         self.active: list[_Open] = [_Open(frame, 0.0, 0.0, resident=False)]
+        for state in profile.states:
+            size = state.height * state.width * state.channels
+            kept = Storage(Space.DDR, state.ddr_offset, state.ddr_offset + size)
+            self.active.append(_Open(kept, 0.0, 0.0, resident=True, state=state.name))
         self.closed: list[_Open] = []
         self._found: dict[tuple[Space, int, int], _Open] = {}
 
@@ -122,7 +128,15 @@ class _Tracker:
                 entry.readers[name] = None
                 entry.to_dma |= touch.operation == Op.DMA
         if touch.write is not None:
+            self._follow_state(touch.write, touch.reads)
             self._write(touch, touch.write, name, span, resident=before)
+
+    def _follow_state(self, storage: Storage, sources: Sequence[Storage]) -> None:
+        """What is copied over a state is that state for the next frame."""
+        kept = self._holder(storage)
+        if kept is not None and kept.state:
+            for entry in (found for source in sources for found in self._holders(source)):
+                entry.state = entry.state or f"next {kept.state}"
 
     def _holders(self, storage: Storage) -> list[_Open]:
         """The range that holds these bytes, or all that hold some of them: rows of a map from several commands."""
@@ -163,7 +177,7 @@ class _Tracker:
 
 
 def _continues(entry: _Open, touch: Touch, storage: Storage, name: str) -> bool:
-    if touch.in_place:
+    if touch.in_place or entry.state:
         return True
     same = entry.storage.begin == storage.begin and entry.storage.ring_rows == storage.ring_rows
     return same and storage.ring_rows > 0 and name in entry.writers and (touch.operation == Op.DMA) == entry.by_dma
@@ -214,6 +228,8 @@ def _finished(entry: _Open, frame_end: float, input_offset: int, outputs: Sequen
 
 def _kind(entry: _Open, input_offset: int, *, is_output: bool) -> Kind:
     storage = entry.storage
+    if entry.state:
+        return Kind.STATE
     if entry.outside == Space.QUANT:
         return Kind.SCALES
     if entry.outside == Space.CONST:
@@ -228,6 +244,8 @@ def _kind(entry: _Open, input_offset: int, *, is_output: bool) -> Kind:
 
 
 def _label(entry: _Open, kind: Kind, output: _Output | None) -> str:
+    if kind == Kind.STATE:
+        return entry.state if entry.state.startswith("next ") else f"state {entry.state}"
     if kind == Kind.SCALES:
         return "scales"
     if kind == Kind.WEIGHTS:

@@ -20,6 +20,7 @@ from contracts.npu import ArrayModel, NpuSpec, Op, Profile, Program, Space, load
 
 Facts = Mapping[str, Any]  # Any: JSON of the bundle's pieces
 PROGRAMS = ("model", "quality")
+OUTSIDE = (Kind.INPUT, Kind.OUTPUT, Kind.STATE)  # kinds that live in DDR whatever the plan
 DRAWN_MODEL = "u85-like"
 
 
@@ -72,9 +73,9 @@ class ProfileView:
 
     @property
     def spilled(self) -> int:
-        """Bytes of DDR that hold neither input nor output: intermediates that found no room in SRAM."""
+        """Bytes of DDR that hold neither input, output nor state: intermediates that found no room in SRAM."""
         outside = [entry for entry in self.ranges if entry.space == Space.DDR]
-        return sum(entry.size for entry in outside if entry.kind not in (Kind.INPUT, Kind.OUTPUT))
+        return sum(entry.size for entry in outside if entry.kind not in OUTSIDE)
 
     @property
     def host_kernels(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from tests.compiler.bundles import WAYS, profile
 from tests.compiler.host_nets import HOST
 from tests.compiler.qdq_cases import EXACT, NEAR
 from tests.compiler.qdq_nets import SHAPE
+from tests.compiler.test_states import SIZE, recurrent
 
 EVERY = [(way, index) for way in WAYS for index in (0, 1)]
 
@@ -138,3 +139,12 @@ def test_a_ring_that_another_kernel_fills_anew_is_another_range() -> None:
     found = [entry for entry in live_ranges(program, 0, events) if entry.space == Space.SRAM]
     assert [(entry.label, entry.kind) for entry in found] == [("a → b", Kind.MAP), ("c → d", Kind.MAP)]
     assert found[0].end_ns <= found[1].begin_ns
+
+
+def test_states_live_on_and_are_not_spilled(tmp_path: Path) -> None:
+    (tmp_path / "net.npu").write_bytes(compile_program(recurrent(), "npu-4t", [SIZE])[0])
+    found = view_file(tmp_path / "net.npu").programs[0].profiles[0]
+    states = {entry.label: entry for entry in found.ranges if entry.kind == Kind.STATE}
+    assert set(states) == {"state history", "next history"}
+    assert (states["state history"].begin_ns, states["state history"].end_ns) == (0, found.frame().estimate.total_ns)
+    assert found.spilled == 0
