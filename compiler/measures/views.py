@@ -19,7 +19,6 @@ from contracts.bundle import Bundle
 from contracts.npu import ArrayModel, NpuSpec, Op, Profile, Program, Space, load_spec
 
 Facts = Mapping[str, Any]  # Any: JSON of the bundle's pieces
-PROGRAMS = ("model", "quality")
 OUTSIDE = (Kind.INPUT, Kind.OUTPUT, Kind.STATE)  # kinds that live in DDR whatever the plan
 DRAWN_MODEL = "u85-like"
 
@@ -154,10 +153,15 @@ def view_file(path: Path) -> FileView:
                 _piece(bundle, target, "kernel_metadata", name),
             )
             for target in bundle.targets
-            for name in PROGRAMS
-            if f"{target}/{name}.npu" in bundle.names
+            for name in _programs(bundle, target)
         ),
     )
+
+
+def _programs(bundle: Bundle, target: str) -> list[str]:
+    """Names of a target's programs, the model first."""
+    pieces = [name.removesuffix(".npu").split("/") for name in bundle.names if name.endswith(".npu")]
+    return sorted(piece[-1] for piece in pieces if piece[0] == target)
 
 
 def _program(name: str, program: Program, memory: Facts, kernels: Facts) -> ProgramView:
