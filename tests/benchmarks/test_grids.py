@@ -39,7 +39,7 @@ def test_all_pairs_of_bytes_are_exact_for_one_triple_of_scales(operator: str, mo
 
 def test_node_tests_in_scope_are_exact_and_the_others_are_refused_with_one_error() -> None:
     scope = nodes.scope(("depthtospace", "spacetodepth", "maxpool", "pad", "qlinearconv"))
-    assert scope.count.cases >= 20
+    assert scope.count.cases >= 15
     assert scope.count.wrong == 0
     assert all("; " in line for line in scope.refused)
 
