@@ -119,14 +119,15 @@ def inspect_command(
         if html is not None:
             _check_folder(html)
         view = view_file(file)
-        if html is not None:
-            _write_whole(html, render_page(view))
-        if as_json:
-            _print_json(facts(view))
-        elif html is not None:
-            _console().print(f"{html} written", soft_wrap=True, highlight=False, markup=False)
-        else:
-            render_inspection(_console(), view)
+        with _sensible(file):
+            if html is not None:
+                _write_whole(html, render_page(view))
+            if as_json:
+                _print_json(facts(view))
+            elif html is not None:
+                _console().print(f"{html} written", soft_wrap=True, highlight=False, markup=False)
+            else:
+                render_inspection(_console(), view)
 
 
 @app.command("verify")
@@ -282,6 +283,19 @@ def _console() -> Console:
 
 def _print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2))
+
+
+@contextmanager
+def _sensible(file: Path) -> Iterator[None]:
+    """Hashes say that a file is whole, not that a compiler made it: nonsense inside is one error too."""
+    try:
+        yield
+    except _ERRORS:
+        raise
+    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, MemoryError) as error:
+        reason = f"its streams or pieces contradict themselves ({error!r})"
+        remedy = "ask edgeloop verify what is wrong, and compile the model again"
+        raise CompileError(str(file), reason, remedy) from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from compiler.cli import app
 from compiler.driver import compile_program
+from contracts.npu import Op, Program, ProgramWriter
 from tests.compiler.qdq_cases import EXACT
 from tests.support.models import quality_qdq, vsr_qdq
 
@@ -131,6 +132,23 @@ def test_inspect_takes_a_bare_program(folder: Path) -> None:
     (folder / "bare.npu").write_bytes(data)
     assert run("inspect", folder / "bare.npu").exit_code == 0
     assert json.loads(run("verify", folder / "bare.npu", "--json").stdout)["ok"] is True
+
+
+@pytest.mark.parametrize(("field", "value"), [("kernel", 999), ("groups", 0), ("op", 77)])
+def test_a_stream_without_sense_is_one_line(folder: Path, field: str, value: int) -> None:
+    program = Program.open(compile_program(vsr_qdq(), "npu-4t", [(64, 96)])[0])
+    commands = program.commands(0).copy()
+    commands[field][commands["op"] == Op.CONV] = value
+    writer = ProgramWriter(program.target, program.build_id)
+    writer.add_profile(program.profiles[0], commands)
+    data = writer.to_bytes(program.names, program.constants.tobytes(), program.quant.tobytes())
+    (folder / "odd.npu").write_bytes(data)
+    for more in ([], ["--json"], ["--html", str(folder / "x.html")]):
+        result = run("inspect", folder / "odd.npu", *more)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert "ask edgeloop verify what is wrong" in result.stderr
+        assert not (folder / "x.html").exists()
+    assert run("verify", folder / "odd.npu").exit_code == 1
 
 
 def test_verify_accepts_a_good_bundle(folder: Path) -> None:
