@@ -6,20 +6,25 @@ Exit codes: 0 done; 1 the check said no (verify, compare-perf); 2 bad input or u
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from compiler.cli_support import (
+    check_folder,
+    console,
+    frame_size,
+    json_object,
+    print_json,
+    reported,
+    sensible,
+    shown_progress,
+    widths_of,
+    write_whole,
+)
 from compiler.driver import compile_bundle, read_model
 from compiler.errors import CompileError
 from compiler.html import render_page
@@ -30,12 +35,10 @@ from compiler.options import CompileOptions
 from compiler.perf import PerfLimits, Tables, judge, read, read_trace, with_trace
 from compiler.rendering import render_comparison, render_inspection, render_report
 from compiler.verifier import Finding, verify_program
-from contracts.bundle import Bundle, BundleError
-from contracts.npu import Program, ProgramError, UnknownTarget, load_spec
+from contracts.bundle import Bundle
+from contracts.npu import Program, load_spec
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout.")]
-_ERRORS = (CompileError, BundleError, ProgramError, UnknownTarget, OSError)
-_PROFILE = re.compile(r"^(\d{1,5})x(\d{1,5})$")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The compiler's commands.")
 
@@ -75,11 +78,11 @@ def compile_command(
     Example: edgeloop compile vsr.onnx --quality quality.onnx --target npu-4t --target npu-2t --profile 360x640
     --profile 540x960 --out release.elb --json
     """
-    with _reported():
+    with reported():
         options = CompileOptions(fuse, plan, depth_first, double_buffer, stripe_rows, streams, driver)
-        _check_folder(out)
-        with _progress(quiet=as_json) as step:
-            sizes, targets = [_size(text) for text in profile or []], target or ["npu-4t"]
+        check_folder(out)
+        with shown_progress(quiet=as_json) as step:
+            sizes, targets = [frame_size(text) for text in profile or []], target or ["npu-4t"]
             if driver is not None:
                 step("checking the driver")
                 _check_driver(driver, targets, [file for file in (model, quality) if file], sizes, options)
@@ -89,18 +92,18 @@ def compile_command(
                 observer.read_bytes() if observer else None,
                 targets,
                 sizes,
-                _object(meta) if meta else {},
+                json_object(meta) if meta else {},
                 out,
                 release_version,
                 security_epoch,
                 step,
                 options,
-                _widths(width or []),
+                widths_of(width or []),
             )
         if as_json:
-            _print_json(report.to_json())
+            print_json(report.to_json())
         else:
-            render_report(_console(), report)
+            render_report(console(), report)
 
 
 @app.command("inspect")
@@ -115,19 +118,19 @@ def inspect_command(
 
     Example: edgeloop inspect release.elb --html release.html
     """
-    with _reported():
+    with reported():
         if html is not None:
-            _check_folder(html)
+            check_folder(html)
         view = view_file(file)
-        with _sensible(file):
+        with sensible(file):
             if html is not None:
-                _write_whole(html, render_page(view))
+                write_whole(html, render_page(view))
             if as_json:
-                _print_json(facts(view))
+                print_json(facts(view))
             elif html is not None:
-                _console().print(f"{html} written", soft_wrap=True, highlight=False, markup=False)
+                console().print(f"{html} written", soft_wrap=True, highlight=False, markup=False)
             else:
-                render_inspection(_console(), view)
+                render_inspection(console(), view)
 
 
 @app.command("verify")
@@ -139,11 +142,11 @@ def verify_command(
 
     Example: edgeloop verify release.elb
     """
-    with _reported():
+    with reported():
         findings = {name: verify_program(program, load_spec(program.target)) for name, program in _programs(file)}
         if as_json:
             lists = {name: [asdict(finding) for finding in found] for name, found in findings.items()}
-            _print_json({"file": str(file), "ok": not any(findings.values()), "programs": lists})
+            print_json({"file": str(file), "ok": not any(findings.values()), "programs": lists})
         else:
             _print_findings(findings)
     if any(findings.values()):
@@ -174,16 +177,16 @@ def compare_perf_command(
     Example: edgeloop compare-perf new.elb production.elb --measured new.csv --baseline-measured production.csv
     --measures npu-4t/model/360x640
     """
-    with _reported():
+    with reported():
         limits = PerfLimits(latency_percent, ddr_percent, sram_bytes, per_kernel, allow_new)
         if (measured is None) != (baseline_measured is None):
             remedy = "give --measured and --baseline-measured together"
             raise CompileError("compare-perf", "a measured time cannot be judged by an estimate", remedy)
         comparison = judge(_tables(current, measured, measures), _tables(baseline, baseline_measured, measures), limits)
         if as_json:
-            _print_json({"ok": comparison.ok, **asdict(comparison)})
+            print_json({"ok": comparison.ok, **asdict(comparison)})
         else:
-            render_comparison(_console(), comparison)
+            render_comparison(console(), comparison)
     if not comparison.ok:
         raise typer.Exit(1)
 
@@ -215,38 +218,13 @@ def _baseline(file: Path) -> bytes:
     return tables[0] + b"".join(table.split(b"\n", 1)[1] for table in tables[1:])
 
 
-def _check_folder(file: Path) -> None:
-    if not file.parent.is_dir():
-        raise CompileError(str(file.parent), "this folder does not exist", "create it or name another file")
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """All of the text or, after a failure, the file as it was."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _print_findings(findings: dict[str, list[Finding]]) -> None:
-    console = _console()
+    out = console()
     for name, found in findings.items():
         state = f"[red]{len(found)} findings[/red]" if found else "[green]verified[/green]"
-        console.print(f"{name}: {state}")
+        out.print(f"{name}: {state}")
         for finding in found:
-            console.print(f"  {finding}", soft_wrap=True)
-
-
-def _size(text: str) -> tuple[int, int]:
-    match = _PROFILE.match(text)
-    if not match:
-        raise CompileError("--profile", f"{text!r} is not HEIGHTxWIDTH", "write for example 360x640")
-    return int(match[1]), int(match[2])
+            out.print(f"  {finding}", soft_wrap=True)
 
 
 def _check_driver(
@@ -254,69 +232,3 @@ def _check_driver(
 ) -> None:
     models = [read_model("model", file.read_bytes(), sizes, options) for file in files]
     check_driver(version, targets, [model.profiles[0].fused.graph for model in models])
-
-
-def _widths(texts: list[str]) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for text in texts:
-        name, separator, file = text.partition("=")
-        if not separator or name in found:
-            reason = "it is given twice" if name in found else "it is not NAME=FILE"
-            raise CompileError("--width", f"{text!r}: {reason}", "write for example 0.5=vsr-half.onnx")
-        found[name] = Path(file).read_bytes()
-    return found
-
-
-def _object(path: Path) -> dict[str, object]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CompileError(str(path), f"not JSON ({error})", "give a JSON object") from error
-    if not isinstance(value, dict):
-        raise CompileError(str(path), "not a JSON object", "give a JSON object")
-    return value
-
-
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else 120)
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2))
-
-
-@contextmanager
-def _sensible(file: Path) -> Iterator[None]:
-    """Hashes say that a file is whole, not that a compiler made it: nonsense inside is one error too."""
-    try:
-        yield
-    except _ERRORS:
-        raise
-    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, MemoryError) as error:
-        reason = f"its streams or pieces contradict themselves ({error!r})"
-        remedy = "ask edgeloop verify what is wrong, and compile the model again"
-        raise CompileError(str(file), reason, remedy) from error
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    try:
-        yield
-    except _ERRORS as error:
-        _fail(error)
-
-
-def _fail(error: BaseException) -> NoReturn:
-    typer.echo(f"error: {error}", err=True)
-    raise typer.Exit(2) from error
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading", total=None)
-        yield lambda text: progress.update(task, description=text)
