@@ -32,7 +32,9 @@ from contracts.npu import Layout
 def print_graph(graph: Graph) -> str:
     """The whole graph."""
     lines = [f"graph {graph.name}", f"  input {_typed(graph.values[graph.input])}"]
-    lines += [f"  state {state.name} {_typed(graph.values[state.value])}, then {state.output}" for state in graph.states]
+    lines += [
+        f"  state {state.name} {_typed(graph.values[state.value])}, then {state.output}" for state in graph.states
+    ]
     for operator in graph.operators:
         lines += _lines(graph, operator, "  ")
     lines += [f"  output {name} = %{value}" for name, value in graph.outputs]

@@ -109,7 +109,7 @@ BAD = {
     "dangling edge": (dangling(), BrokenModel, r"^conv_Conv: reads tensor nowhere, which nothing makes"),
     "tensor defined twice": (defined_twice(), BrokenModel, r"is defined twice"),
     "hostile extents": (hostile_extents(), BrokenModel, r"^conv_weight: initializer extents"),
-    "two inputs": (two_inputs(), UnsupportedModel, r"^model: 2 inputs"),
+    "two inputs": (two_inputs(), UnsupportedModel, r"^z: a second input, and no output z_next that follows it"),
     "float model": (float_model(), UnsupportedModel, r"^only: the edge from x is float; put QuantizeLinear"),
     "mixed model": (mixed_model(), UnsupportedModel, r"^second_Conv: the edge from first_Conv is float"),
     "unsupported operator": (

@@ -19,9 +19,10 @@ from compiler.errors import CompileError, InternalError
 from compiler.importer.operators import CONVERTERS
 from compiler.importer.qoperator import FORMS
 from tests.compiler.host_nets import HOST
-from tests.compiler.qdq_cases import EXACT, NEAR
+from tests.compiler.qdq_cases import EXACT, NEAR, TIES
 from tests.compiler.qdq_nets import SHAPE
 from tests.compiler.test_import_qoperator import EXACT as INTEGER
+from tests.compiler.test_states import recurrent
 from tests.support.models import vsr_qdq
 
 SEEDS: list[Callable[[], bytes]] = [
@@ -36,12 +37,13 @@ SEEDS: list[Callable[[], bytes]] = [
     NEAR["attention"],
     NEAR["dynamic reshape"],
     NEAR["pad, conv"],
-    NEAR["linear, other scale"] if "linear, other scale" in NEAR else EXACT["nearest, ceil"],
+    TIES["linear, other scale"],
     HOST["deformable alignment"],
     HOST["dynamic upsampling"],
     lambda: INTEGER["concat"](False),
     lambda: INTEGER["matrix product"](True),
     lambda: INTEGER["shuffle"](False),
+    recurrent,
 ]
 OPERATORS = sorted(
     {*(name for name in CONVERTERS if "." not in name), *FORMS, "QuantizeLinear", "DequantizeLinear", "Shape"}

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from benchmarks.gridding.integer_net import IntegerNet
+from benchmarks.gridding.runtime import runtime_outputs
 from compiler import golden
 from compiler.errors import UnsupportedModel
-from tests.compiler.oracle import after_each_pass, against_runtime, frame_of, imported, runtime_outputs
-from benchmarks.gridding.integer_net import IntegerNet
+from tests.compiler.oracle import after_each_pass, against_runtime, frame_of, imported
 
 pytestmark = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"),
