@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from compiler import golden
 from compiler.ir import Clip, Pad, Permute
+from compiler.printer import print_graph
 from tests.compiler.oracle import after_each_pass, against_runtime, frame_of, imported
 from tests.compiler.qdq_cases import EXACT, NEAR, NEWER_OPSET, TIES
 from tests.compiler.qdq_nets import SHAPE
+from tests.support.models import vsr_qdq
 
 ALL = {**EXACT, **NEAR, **TIES, **NEWER_OPSET}
 
@@ -49,3 +52,11 @@ def test_no_pass_changes_a_byte_and_every_operator_ends_with_a_command(name: str
     assert not [op for op in final.operators if isinstance(op, Clip | Pad | Permute)]
     outputs = golden.run(final, frame)
     assert all(len(np.unique(image)) > 1 for image in outputs.values()), "the case must not be saturated"
+
+
+@pytest.mark.parametrize("opset", range(13, onnx.defs.onnx_opset_version() + 1))
+def test_every_opset_since_quantisation_by_channel_reads_alike(opset: int) -> None:
+    proto = onnx.load_model_from_string(vsr_qdq(4, 4, 1))
+    expected = print_graph(imported(proto.SerializeToString(), *SHAPE))
+    proto.opset_import[0].version = opset
+    assert print_graph(imported(proto.SerializeToString(), *SHAPE)) == expected
