@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.errors import BadQuantization, UnsupportedModel
+from compiler.errors import UnsupportedModel
 from compiler.importer.operands import per_channel
 from compiler.importer.pending import Pending, Range, Shape
 from compiler.importer.source import SourceNode
@@ -96,18 +96,6 @@ def convert_prelu(walk: Walk, node: SourceNode) -> Pending:
     """PRelu: constant slopes, one for all or one for each channel, by table."""
     slopes = per_channel(walk, node, 1, walk.viewed(node, 0)[0].channels)
     return unary(walk, node, lambda x: np.where(x < 0, x * slopes[:, None], x))
-
-
-def convert_batch_normalization(walk: Walk, node: SourceNode) -> Pending:
-    """BatchNormalization of a quantised operand in inference form: one table for each channel."""
-    channels = walk.viewed(node, 0)[0].channels
-    numbers = [per_channel(walk, node, index, channels, channel_last=True) for index in (1, 2, 3, 4)]
-    scale, bias, mean, variance = numbers
-    root = np.sqrt(variance + node.real("epsilon", 1e-5))
-    if not np.isfinite(root).all() or (root <= 0).any():
-        raise BadQuantization(node.name, "a variance is not a positive number", "export the model again")
-    gain = scale / root
-    return unary(walk, node, lambda x: (x - mean[:, None]) * gain[:, None] + bias[:, None])
 
 
 def simple(name: str, function: Function) -> Converter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,9 @@ import numpy.typing as npt
 from compiler.errors import BadProfile, BadQuantization, UnsupportedModel
 from compiler.importer.pending import Pending, Shape
 from compiler.importer.quantization import QuantizedWeights, quantized_bias, quantized_weights
+from compiler.importer.scaling import scaled
 from compiler.importer.source import Array, SourceNode
+from compiler.importer.tables import Reals
 from compiler.importer.walk import Walk
 from compiler.ir import Conv, Value
 from compiler.limits import LIMITS
@@ -28,7 +30,31 @@ def convert_conv(walk: Walk, node: SourceNode) -> Pending:
     bias = quantized_node_bias(walk, node, source, weights)
     geometry = geometry_of(node, source, weights.values)
     shape = geometry.result(node, source, weights.values)
-    return Pending(node.name, shape, lambda result: convolution(node, source, result, weights, bias, geometry))
+    return _pending(_Parts(node, source, weights, bias, geometry, (node.name,)), shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """A convolution without its result's parameters."""
+
+    node: SourceNode
+    source: Value
+    weights: QuantizedWeights
+    bias: npt.NDArray[np.int32]
+    geometry: Geometry
+    origin: tuple[str, ...]
+
+
+def _pending(parts: _Parts, shape: Shape) -> Pending:
+    def make(result: Value) -> Conv:
+        made = convolution(parts.node, parts.source, result, parts.weights, parts.bias, parts.geometry)
+        return replace(made, origin=parts.origin)
+
+    def with_line(node: str, gain: Reals, shift: Reals) -> Pending:
+        weights, bias = scaled(node, parts.source, parts.weights, parts.bias, gain, shift)
+        return _pending(replace(parts, weights=weights, bias=bias, origin=(*parts.origin, node)), shape)
+
+    return Pending(parts.node.name, shape, make, scaled=with_line)
 
 
 def convolution(

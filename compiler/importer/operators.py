@@ -14,6 +14,7 @@ from compiler.errors import UnsupportedModel
 from compiler.importer import activations, borders, elementwise, host, joining, layouts, pooling, products, reshaping
 from compiler.importer.activations import simple
 from compiler.importer.convolution import convert_conv
+from compiler.importer.normalization import convert_batch_normalization
 from compiler.importer.pending import Pending
 from compiler.importer.resizing import convert_resize
 from compiler.importer.source import SourceNode
@@ -25,7 +26,7 @@ CONVERTERS: Mapping[str, Converter] = {
     "Abs": simple("Abs", np.abs),
     "Add": elementwise.convert_add,
     "AveragePool": pooling.convert_average_pool,
-    "BatchNormalization": activations.convert_batch_normalization,
+    "BatchNormalization": convert_batch_normalization,
     "Clip": activations.convert_clip,
     "Concat": joining.convert_concat,
     "Conv": convert_conv,

@@ -59,12 +59,16 @@ class Range:
         return Clamp(low, max(low, high))
 
 
+Scaled = Callable[[str, Reals, Reals], "Pending"]
+
+
 @dataclass(frozen=True)
 class Pending:
     """An operator that waits for its result's parameters, with the ReLUs and Clips that follow it.
 
     ``keeps``: the value whose parameters the result may take over. ``axes``: how the float tensor lies in the
-    result.
+    result. ``scaled``: the same operator with a gain and a shift for each channel behind it, which BatchNormalization
+    asks for.
     """
 
     node: str
@@ -74,6 +78,7 @@ class Pending:
     source: Value | None = None  # set when there is no operator, only ranges on this settled value
     keeps: Value | None = None
     axes: Axes | None = None
+    scaled: Scaled | None = None
 
     def settle(self, result: Value) -> list[tuple[Value, Operator]]:
         """The operators that make ``result``, each with its own result value."""

@@ -162,7 +162,7 @@ def quantized_bias(
         return np.zeros(len(scale), np.int32)
     if constant is None:
         assert floats is not None
-        return _round_bias(name, floats.astype(np.float64).reshape(-1), scale)
+        return rounded_bias(name, floats.astype(np.float64).reshape(-1), scale)
     values = constant.values
     if values.dtype != np.int32 or values.size != len(scale) or np.any(constant.zero_point != 0):
         reason = f"bias of type {values.dtype}, {values.size} values"
@@ -173,7 +173,8 @@ def quantized_bias(
     return values.reshape(-1).astype(np.int32)
 
 
-def _round_bias(name: str, values: npt.NDArray[np.float64], scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
+def rounded_bias(name: str, values: npt.NDArray[np.float64], scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
+    """Real numbers as int32 at ``scale``."""
     if values.size != len(scale):
         raise BadQuantization(name, f"{values.size} bias values for {len(scale)} channels", _AGAIN)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

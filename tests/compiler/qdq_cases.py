@@ -74,6 +74,7 @@ NEAR: Mapping[str, Case] = {
     "exp": net.unary("Exp", 0.05, 0),
     "sqrt": net.unary("Sqrt", 0.01, 0),
     "batch normalisation": net.batch_normalization,
+    "batch normalisation behind a convolution": lambda: net.batch_normalization(True),
     "add a quantised number": net.with_quantized_constant("Add", False, []),
     "sub by quantised channel": net.with_quantized_constant("Sub", False, [4, 1, 1]),
     "quantised channel minus map": net.with_quantized_constant("Sub", True, [1, 4, 1, 1]),

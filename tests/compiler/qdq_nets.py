@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from tests.support.models import QdqBuilder
 
@@ -332,12 +332,16 @@ def attention() -> bytes:
     return net.done(net.node("MatMul", [weights, a], "f"), 0.03, 110)
 
 
-def batch_normalization() -> bytes:
+def batch_normalization(behind_convolution: bool = False) -> bytes:
     net = Net()
+    value = net.conv(net.frame, "a", 4) if behind_convolution else net.frame
     random = np.random.default_rng(2)
     numbers = [random.uniform(0.5, 1.5, 4), random.normal(0, 1, 4), random.normal(0, 1, 4), random.uniform(0.5, 2, 4)]
     names = [net.floats(f"n{i}", values) for i, values in enumerate(numbers)]
-    return net.done(net.node("BatchNormalization", [net.frame, *names], "f"), 0.03, 100)
+    if behind_convolution:
+        net.constants["n0"].CopyFrom(numpy_helper.from_array(np.float32([0.7, -1.2, 0.0, 1.4]), "n0"))
+    value = net.node("BatchNormalization", [value, *names], "f")
+    return net.done(net.node("Relu", [value], "r") if behind_convolution else value, 0.03, 100)
 
 
 def rescaled() -> bytes:

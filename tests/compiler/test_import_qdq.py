@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 from compiler import golden
+from compiler.errors import BadQuantization
 from compiler.ir import Clip, Pad, Permute
 from compiler.printer import print_graph
+from tests.compiler import qdq_nets
 from tests.compiler.oracle import after_each_pass, against_runtime, frame_of, imported
 from tests.compiler.qdq_cases import EXACT, NEAR, NEWER_OPSET, TIES
 from tests.compiler.qdq_nets import SHAPE
@@ -60,3 +63,18 @@ def test_every_opset_since_quantisation_by_channel_reads_alike(opset: int) -> No
     expected = print_graph(imported(proto.SerializeToString(), *SHAPE))
     proto.opset_import[0].version = opset
     assert print_graph(imported(proto.SerializeToString(), *SHAPE)) == expected
+
+
+def test_batch_normalisation_behind_a_convolution_is_part_of_it() -> None:
+    graph = imported(qdq_nets.batch_normalization(behind_convolution=True), *SHAPE)
+    assert [type(operator).__name__ for operator in graph.operators] == ["Conv", "Clip"]
+    assert graph.operators[0].origin == ("a_Conv", "f_BatchNormalization")
+
+
+def test_a_negative_gain_that_turns_the_weight_minus_128_over_is_refused() -> None:
+    proto = onnx.load_model_from_string(qdq_nets.batch_normalization(behind_convolution=True))
+    for tensor in proto.graph.initializer:
+        if tensor.name == "a_weight":
+            tensor.CopyFrom(numpy_helper.from_array(np.full((4, 4, 3, 3), -128, np.int8), tensor.name))
+    with pytest.raises(BadQuantization, match="f_BatchNormalization: a negative gain turns the weight -128 over"):
+        imported(proto.SerializeToString(), *SHAPE)
