@@ -20,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph, NotImplemented
 
 from benchmarks.gridding.case import Case, Count, compare
+from benchmarks.gridding.node_scope import EXACT, MODULES, PAIRED, POINTWISE
 from benchmarks.gridding.runtime import Image, reference_outputs, runtime_outputs
 from compiler.driver import read_model
 from compiler.errors import CompileError
@@ -27,82 +28,6 @@ from compiler.importer.operators import CONVERTERS
 from compiler.importer.qoperator import FORMS
 from compiler.ir import Graph
 
-MODULES = (
-    "abs",
-    "add",
-    "averagepool",
-    "clip",
-    "concat",
-    "conv",
-    "depthtospace",
-    "elu",
-    "exp",
-    "flatten",
-    "gelu",
-    "globalaveragepool",
-    "globalmaxpool",
-    "hardsigmoid",
-    "hardswish",
-    "leakyrelu",
-    "maxpool",
-    "mul",
-    "neg",
-    "pad",
-    "prelu",
-    "qlinearconv",
-    "relu",
-    "reshape",
-    "resize",
-    "sigmoid",
-    "slice",
-    "softmax",
-    "softplus",
-    "spacetodepth",
-    "split",
-    "sqrt",
-    "sub",
-    "tanh",
-    "transpose",
-)
-POINTWISE = frozenset(
-    {
-        "Abs",
-        "Add",
-        "Clip",
-        "Elu",
-        "Exp",
-        "Gelu",
-        "HardSigmoid",
-        "HardSwish",
-        "LeakyRelu",
-        "Mul",
-        "Neg",
-        "Relu",
-        "Sigmoid",
-        "Softplus",
-        "Sqrt",
-        "Sub",
-        "Tanh",
-    }
-)
-PAIRED = frozenset({"Add", "Concat", "Mul", "Sub"})
-EXACT = frozenset(
-    {
-        "Abs",
-        "Clip",
-        "Concat",
-        "DepthToSpace",
-        "Flatten",
-        "MaxPool",
-        "Neg",
-        "Pad",
-        "Relu",
-        "Reshape",
-        "Slice",
-        "SpaceToDepth",
-        "Transpose",
-    }
-)
 OPSET = 20
 Array = npt.NDArray[np.generic]
 

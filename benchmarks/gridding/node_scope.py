@@ -1,0 +1,80 @@
+"""Which of the onnx package's node tests are looked at: files, operators that need no map, pairs, and exact ones."""
+
+from __future__ import annotations
+
+MODULES = (
+    "abs",
+    "add",
+    "averagepool",
+    "clip",
+    "concat",
+    "conv",
+    "depthtospace",
+    "elu",
+    "exp",
+    "flatten",
+    "gelu",
+    "globalaveragepool",
+    "globalmaxpool",
+    "hardsigmoid",
+    "hardswish",
+    "leakyrelu",
+    "maxpool",
+    "mul",
+    "neg",
+    "pad",
+    "prelu",
+    "qlinearconv",
+    "relu",
+    "reshape",
+    "resize",
+    "sigmoid",
+    "slice",
+    "softmax",
+    "softplus",
+    "spacetodepth",
+    "split",
+    "sqrt",
+    "sub",
+    "tanh",
+    "transpose",
+)
+POINTWISE = frozenset(
+    {
+        "Abs",
+        "Add",
+        "Clip",
+        "Elu",
+        "Exp",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyRelu",
+        "Mul",
+        "Neg",
+        "Relu",
+        "Sigmoid",
+        "Softplus",
+        "Sqrt",
+        "Sub",
+        "Tanh",
+    }
+)
+PAIRED = frozenset({"Add", "Concat", "Mul", "Sub"})
+EXACT = frozenset(
+    {
+        "Abs",
+        "Clip",
+        "Concat",
+        "DepthToSpace",
+        "Flatten",
+        "MaxPool",
+        "Neg",
+        "Pad",
+        "Relu",
+        "Reshape",
+        "Slice",
+        "SpaceToDepth",
+        "Transpose",
+    }
+)
