@@ -11,8 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from compiler.errors import UnsupportedModel
 from compiler.importer.strided import identity
 from compiler.ir import Clip, Conv, Graph, Move, Operator, Pad, Permute, Table
+from compiler.limits import LIMITS
 from compiler.passes.base import PassResult
 
 
@@ -65,6 +67,9 @@ def _legal(graph: Graph, operator: Operator) -> Operator:
 def _selection(graph: Graph, permute: Permute) -> Conv:
     source, result = graph.values[permute.source], graph.values[permute.result]
     outputs = len(permute.order)
+    if max(outputs, source.channels) > LIMITS.channels:
+        reason = f"an order of {source.channels} channels that folds into no convolution"
+        raise UnsupportedModel(permute.name, reason, f"use up to {LIMITS.channels} channels")
     weights = np.zeros((outputs, source.channels, 1, 1), np.int8)
     weights[np.arange(outputs), list(permute.order)] = 1
     plain = identity(permute.name, result, result, (0, 0, 0, 0), (1, 1), permute.origin)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.errors import InternalError
+from compiler.errors import InternalError, UnsupportedModel
 from compiler.ir import Add, Graph
 from compiler.passes.base import apply
 from compiler.passes.dead_code import DeadCode
@@ -46,3 +46,14 @@ def test_a_window_outside_its_map_is_an_internal_error() -> None:
     values = {**graph.values, name: replace(graph.values[name], channels=9)}
     with pytest.raises(InternalError, match="is no window of"):
         apply(Legalisation(), replace(graph, values=values))
+
+
+def test_an_order_of_more_channels_than_a_convolution_has_is_refused() -> None:
+    net = Net(channels=32)
+    value = net.quantize(net.node("SpaceToDepth", [net.frame], "deep", blocksize=12), 0.02, 120, 4608)
+    value = net.node("DepthToSpace", [value], "turned", blocksize=3, mode="DCR")
+    graph = imported(net.done(value, 0.02, 120, 512), 12, 12)
+    with pytest.raises(
+        UnsupportedModel, match="an order of 4608 channels that folds into no convolution; use up to 4096"
+    ):
+        apply(Legalisation(), graph)
