@@ -77,6 +77,11 @@ _USED: dict[int, tuple[str, ...]] = {
     Op.CONV: _CONV,
     Op.ADD: ("residual", *_ADDITION),
     Op.SHUFFLE: (),
+    Op.TABLE: ("weights_offset", *_REQUANTIZE),
+    Op.POOL: (*_KERNEL, "groups", "mode", *_REQUANTIZE, "a_scale", "a_zp", "c_scale", "c_zp"),
+    Op.MUL: ("residual", *_ADDITION),
+    Op.RESIZE: ("kh", "kw", "mode", *_REQUANTIZE),
+    Op.HOST: ("residual", "mode", *_CONV, *_ADDITION[:6]),
 }
 _NOTHING = Region(*[0] * len(Region._fields))
 _STRIPE = FLAG_LAUNCH | FLAG_DISPATCH

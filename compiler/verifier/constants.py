@@ -10,8 +10,11 @@ alignment needs.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from compiler.verifier.findings import Report
 from contracts.npu import Space
@@ -42,8 +45,13 @@ class Coverage:
     owners: dict[tuple[str, Ranges, int], tuple[Ranges, ...]] = field(default_factory=dict)
     ranges: dict[str, frozenset[Range]] = field(default_factory=dict)
 
-    def gaps(self, alignment: int) -> list[Range]:
-        """Ranges, an alignment long or longer, that are brought and never read."""
+    def gaps(self, alignment: int, sections: Mapping[int, npt.NDArray[np.uint8]]) -> list[Range]:
+        """Ranges that are brought and never read, and are no padding: longer than an alignment, or not zero."""
+        return [
+            gap for gap in self._unread() if gap[2] - gap[1] >= alignment or sections[gap[0]][gap[1] : gap[2]].any()
+        ]
+
+    def _unread(self) -> list[Range]:
         found: list[Range] = []
         read = sorted(self.read)
         done: dict[int, int] = {}
@@ -51,10 +59,10 @@ class Coverage:
             at = max(low, done.get(space, 0))
             for other, first, end in read:
                 if other == space and end > at and first < high:
-                    if first - at >= alignment:
+                    if first > at:
                         found.append((space, at, first))
                     at = max(at, end)
-            if high - at >= alignment:
+            if high > at:
                 found.append((space, at, high))
             done[space] = max(high, done.get(space, 0))
         return found

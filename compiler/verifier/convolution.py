@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 
 from compiler.verifier.arithmetic import check_scales
@@ -66,8 +67,7 @@ def check_pool(frame: Frame, index: int, command: Command) -> None:
         return
     operand = frame.operand(index, source, command.input_zp, "src")
     frame.clamp(index, command.clamp_lo, command.clamp_hi)
-    if command.mode == PoolMode.MAXIMUM and command.input_zp != command.out_zp:
-        frame.report.add(index, "zero point", f"the maximum of {command.input_zp} cannot have {command.out_zp}")
+    _pool_quantisation(frame, index, command, operand)
     parameters = (command.flags & FLAG_GLOBAL, command.mode, *command[8:14], *command[16:18], *command[23:27])
     name = ("pool", command.kernel, parameters, command.a_scale, command.c_scale, operand.name)
     if command.flags & FLAG_GLOBAL:
@@ -80,8 +80,18 @@ def check_pool(frame: Frame, index: int, command: Command) -> None:
     else:
         return
     frame.apart(index, target, source, "src")
-    scale = frame.memory.values.scale[operand.value] if command.mode == PoolMode.MAXIMUM else command.c_scale
-    frame.write(index, target, frame.value(name, (operand.value,), command.out_zp, scale), row)
+    frame.write(index, target, frame.value(name, (operand.value,), command.out_zp, command.c_scale), row)
+
+
+def _pool_quantisation(frame: Frame, index: int, command: Command, operand: Operand) -> None:
+    frame.scale(index, operand, command.a_scale, "src")
+    if (command.a_zp, command.c_zp) != (command.input_zp, command.out_zp):
+        frame.report.add(index, "zero point", "zero points of src and dst are said twice and differ")
+    same = (command.a_scale, command.input_zp) == (command.c_scale, command.out_zp)
+    if command.mode == PoolMode.MAXIMUM and not same:
+        frame.report.add(index, "quantisation", "a maximum has the scale and zero point of its source")
+    if not (0 < command.a_scale < math.inf and 0 < command.c_scale < math.inf):
+        frame.report.add(index, "quantisation", f"scales {command.a_scale}, {command.c_scale}")
 
 
 def _row(frame: Frame, index: int, command: Command, name: Hashable, operand: Operand) -> int:

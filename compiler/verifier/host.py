@@ -52,7 +52,8 @@ def check_host(frame: Frame, index: int, command: Command) -> None:
         other = frame.region(index, command.residual, "residual", _NHWC)
         if other is None:
             return
-    _extents(frame, index, command, source, other, target)
+    if not _extents_suit(frame, index, command, source, other, target):
+        return
     frame.clamp(index, command.clamp_lo, command.clamp_hi)
     zero_point = command.out_zp if command.mode == DEFORMABLE else command.c_zp
     operands = [_read(frame, index, source, command.a_zp, command.a_scale, "src")]
@@ -91,10 +92,14 @@ def _constants(frame: Frame, index: int, command: Command, source: Region, targe
     return (*found, command.weights_row)
 
 
-def _extents(frame: Frame, index: int, command: Command, source: Region, other: Region | None, target: Region) -> None:
-    wanted = _wanted(command, source.logical, other.logical if other is not None else (0, 0, 0), target.logical)
-    if wanted:
-        frame.report.add(index, "extents", f"host function {command.mode}: {wanted}")
+def _extents_suit(
+    frame: Frame, index: int, command: Command, source: Region, other: Region | None, target: Region
+) -> bool:
+    second = other.logical if other is not None else (0, 0, 0)
+    trouble = _wanted(command, source.logical, second, target.logical) if command.groups == 1 else "other groups than 1"
+    if trouble:
+        frame.report.add(index, "extents", f"host function {command.mode}: {trouble}")
+    return trouble is None
 
 
 def _wanted(command: Command, source: Extents, other: Extents, target: Extents) -> str | None:
