@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from compiler.verifier.movement import check_dma, check_shuffle
 from compiler.verifier.queues import COMPUTE, DMA
 from compiler.verifier.traffic import check_traffic
 from compiler.verifier.witness import Key, Said
-from contracts.npu import NpuSpec, Op, OutputTensor, Program, Space, StateTensor
+from contracts.npu import NpuSpec, Op, OutputTensor, Profile, Program, Space, StateTensor
 
 CHECKS: dict[int, Callable[[Frame, int, Command], None]] = {
     Op.DMA: check_dma,
@@ -41,6 +42,10 @@ def verify_program(program: Program, spec: NpuSpec) -> list[Finding]:
     coverage = Coverage()
     said: dict[Key, Said] = {}
     for index, profile in enumerate(program.profiles):
+        senseless = _senseless(profile)
+        if senseless:
+            findings.append(Finding(str(profile.name), -1, "profile", f"{senseless} is no number of the right kind"))
+            continue
         frame = Frame(program, spec, profile, Roles(profile.name, spec.alignment, coverage))
         _walk(frame, program.commands(index))
         frame.witness.finish(frame.report, frame.memory.values, profile.name, said)
@@ -50,6 +55,19 @@ def verify_program(program: Program, spec: NpuSpec) -> list[Finding]:
         text = f"bytes {low}..{high} of section {Space(space).name} are brought and never read"
         findings.append(Finding("-", -1, "constants", text))
     return findings
+
+
+def _senseless(profile: Profile) -> str | None:
+    """The first field of a profile that is not of its type; JSON may hold anything."""
+    owners: tuple[Profile | OutputTensor | StateTensor, ...] = (profile, *profile.outputs, *profile.states)
+    for owner in owners:
+        for entry in fields(owner):
+            value = getattr(owner, entry.name)
+            whole = entry.type == "int" and (type(value) is not int or value < 0)
+            real = entry.type == "float" and type(value) not in (int, float)
+            if whole or real or (entry.type == "str" and not isinstance(value, str)):
+                return entry.name
+    return None
 
 
 def _walk(frame: Frame, stream: npt.NDArray[np.void]) -> None:

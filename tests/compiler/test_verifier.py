@@ -221,3 +221,12 @@ def test_random_commands_never_crash_the_verifier() -> None:
                 raw[random.integers(0, len(raw) - 1), random.integers(0, 157)] = random.integers(0, 256)
 
         mutated(RESIDENT, change)
+
+
+@pytest.mark.parametrize(
+    "field", ["input_height", "input_zero_point", "input_offset", "n_prologue", "ddr_extent", "sram_peak"]
+)
+@pytest.mark.parametrize("value", ["7", None, -1, 2.5, [3]])
+def test_a_profile_without_sense_is_a_finding(field: str, value: object) -> None:
+    lie = replace(RESIDENT.profiles[0], **{field: value})
+    assert [finding.rule for finding in mutated(RESIDENT, lambda commands: None, lie)] == ["profile"]
