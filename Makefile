@@ -41,6 +41,7 @@ check: $(STAMP) ## Lint, types, direction of imports, migrations, OpenAPI
 	$(BIN)/lint-imports
 	$(BIN)/python -m services.openapi --check
 	$(BIN)/python -m contracts.wire.schema --check
+	$(BIN)/python -m compiler.operators --check
 	$(BIN)/python -m migrations.check
 
 fmt: $(STAMP) ## Format and fix what can be fixed
@@ -50,6 +51,7 @@ fmt: $(STAMP) ## Format and fix what can be fixed
 docs: $(STAMP) ## Regenerate the reference pages that come from code
 	$(BIN)/python -m services.openapi --write
 	$(BIN)/python -m contracts.wire.schema --write
+	$(BIN)/python -m compiler.operators --write
 
 clean: ## Remove build outputs (keeps the virtual environment)
 	rm -rf build

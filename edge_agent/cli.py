@@ -33,6 +33,7 @@ from edge_agent.lab import lab
 from edge_agent.report import device_report, report_table
 from edge_agent.runtime.backend import BackendOptions
 from edge_agent.runtime.npu import Faults
+from edge_agent.runtime.npu.trace_command import kernel_trace
 from edge_agent.session import Session, sole_owner
 from edge_agent.transport import Transport, make_client
 
@@ -46,6 +47,7 @@ app = typer.Typer(
     help="The agent on a device: play video through the NPU, notice weak spots, keep the bundle current.",
 )
 app.command("lab")(lab)
+app.command("kernel-trace")(kernel_trace)
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="JSON file; flags override it.")]
 StateDir = Annotated[Path | None, typer.Option("--state-dir", help="Folder of this device's state.")]

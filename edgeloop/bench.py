@@ -31,7 +31,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 def benches() -> dict[str, Callable[[], Bench]]:
     """Every bench by name, with what loads it."""
     found: dict[str, Callable[[], Bench]] = {}
-    folder = Path(__file__).resolve().parents[1] / "benchmarks"
+    root = Path(__file__).resolve().parents[1]
+    folder = root / "benchmarks"
+    if folder.is_dir() and str(root) not in sys.path:
+        sys.path.insert(0, str(root))  # the installed script does not look into the checkout
     for file in sorted(folder.glob("[a-z]*.py")):
         found[file.stem.replace("_", "-")] = _loader(f"benchmarks.{file.stem}")
     for point in entry_points(group=GROUP):

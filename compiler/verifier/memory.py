@@ -119,7 +119,7 @@ class Memory:
         part = Part(0, piece.size, UNKNOWN, 0, index, queue)
         self.roles.coverage.brought.add((piece.space, piece.offset, piece.offset + piece.size))
         for slot in rows.meeting(region.offset, region.offset + piece.size):
-            self._drop(retired, rows, slot, part)
+            self._drop(retired, rows, slot, part, region.offset, region.offset + piece.size)
         rows.put(Slot(region.offset, 1, piece.size, part, piece))
         self._judge(index, queue, retired)
 
@@ -172,7 +172,7 @@ class Memory:
             if alike and not joined and self._beside(retired, rows, slot, start - slot.start, part):
                 joined = True
             else:
-                self._drop(retired, rows, slot, part)
+                self._drop(retired, rows, slot, part, start, start + region.row_bytes)
         if not joined:
             rows.put(Slot(start, region.cols, region.pixel_stride, part))
 
@@ -192,25 +192,34 @@ class Memory:
 
     def _use(self, slot: Slot, piece: Piece, low: int, high: int, index: int, ranges: list[Range]) -> None:
         slot.parts[0].compute_read = index
+        slot.uses.append((low, high, index))
         offset = piece.offset + low - slot.start
         if ranges and ranges[-1][0] == piece.space and ranges[-1][2] == offset:
             ranges[-1] = piece.space, ranges[-1][1], offset + high - low
         else:
             ranges.append((piece.space, offset, offset + high - low))
 
-    def _drop(self, retired: _Retired, rows: Rows, slot: Slot, by: Part) -> None:
+    def _drop(self, retired: _Retired, rows: Rows, slot: Slot, by: Part, low: int, high: int) -> None:
+        """Retire what ``low..high`` is written over; constants beside it stay what they are."""
         rows.drop(slot)
-        for part in slot.parts:
-            self._retire(retired, by.writer, by.queue, part)
+        if slot.piece is None:
+            for part in slot.parts:
+                self._retire(retired, by.writer, by.queue, part)
+            return
+        self._retire(retired, by.writer, by.queue, slot.parts[0], slot.last_use(low, high))
+        for first, end in ((slot.start, min(low, slot.end)), (max(high, slot.start), slot.end)):
+            if first < end:
+                rows.put(_cut(slot, slot.piece, first, end))
 
-    def _retire(self, retired: _Retired, index: int, queue: int, part: Part) -> None:
+    def _retire(self, retired: _Retired, index: int, queue: int, part: Part, compute_read: int | None = None) -> None:
         if part.writer < self._n_prologue <= index and part.writer != FRAME:
             retired.prologue.add(part.writer)
         if part.dma_read < 0 and part.compute_read < 0 and part.writer != FRAME:
             self._unread.add(index, part.writer, part.value, part.row)
         if part.queue != queue and part.writer > retired.written:
             retired.written = part.writer
-        read = part.compute_read if queue == DMA else part.dma_read
+        computed = part.compute_read if compute_read is None else compute_read
+        read = computed if queue == DMA else part.dma_read
         if read > retired.read:
             retired.read = read
 
@@ -220,3 +229,13 @@ class Memory:
             self.report.add(index, "prologue", f"overwrites what command {writer} of the prologue brought")
         self.queues.ordered(index, queue, retired.written, f"overwrites command {retired.written}")
         self.queues.ordered(index, queue, retired.read, f"overwrites bytes that command {retired.read} reads")
+
+
+def _cut(slot: Slot, piece: Piece, first: int, end: int) -> Slot:
+    """The constants ``first..end`` of a slot, and who read them."""
+    whole, size = slot.parts[0], end - first
+    part = Part(0, size, whole.value, whole.row, whole.writer, whole.queue)
+    part.dma_read, part.compute_read = whole.dma_read, whole.compute_read
+    left = Slot(first, 1, size, part, Piece(piece.space, piece.offset + first - slot.start, size))
+    left.uses = [use for use in slot.uses if use[0] < end and first < use[1]]
+    return left

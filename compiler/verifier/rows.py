@@ -29,9 +29,9 @@ class Part:
 
 
 class Slot:
-    """The place of one row; ``piece`` when it holds constants instead of pixels."""
+    """The place of one row; ``piece`` when it holds constants instead of pixels, ``uses`` what commands read of it."""
 
-    __slots__ = ("cols", "end", "parts", "piece", "pitch", "start")
+    __slots__ = ("cols", "end", "parts", "piece", "pitch", "start", "uses")
 
     def __init__(self, start: int, cols: int, pitch: int, part: Part, piece: Piece | None = None) -> None:
         self.start = start
@@ -40,6 +40,11 @@ class Slot:
         self.parts = [part]
         self.piece = piece
         self.end = start + (cols - 1) * pitch + part.high
+        self.uses: list[tuple[int, int, int]] = []  # of constants: first byte, end, command
+
+    def last_use(self, low: int, high: int) -> int:
+        """The last command that reads constants within ``low..high``; -1 for none."""
+        return max((command for first, end, command in self.uses if first < high and low < end), default=-1)
 
     def is_row(self, cols: int, pitch: int, channels: int) -> bool:
         """Whether the slot is exactly one row of this form, written by one command."""

@@ -30,15 +30,16 @@ def exact(model: bytes, seed: int = 3) -> None:
     after_each_pass(graph, frame)
 
 
-@pytest.mark.parametrize(
-    ("per_channel", "bias", "unsigned", "signed", "pads"),
-    list(itertools.product([False, True], [False, True], [False, True], [False, True], [(1, 2, 0, 3), (0, 0, 0, 0)])),
-)
+TYPES = [(False, False), (False, True), (True, False)]
+"""Unsigned weights, signed activations; ONNX Runtime, the oracle, does not have both."""
+
+
+@pytest.mark.parametrize("pads", [(1, 2, 0, 3), (0, 0, 0, 0)])
+@pytest.mark.parametrize(("unsigned", "signed"), TYPES)
+@pytest.mark.parametrize(("per_channel", "bias"), list(itertools.product([False, True], repeat=2)))
 def test_convolutions_of_every_type_are_exact(
     per_channel: bool, bias: bool, unsigned: bool, signed: bool, pads: tuple[int, int, int, int]
 ) -> None:
-    if unsigned and signed:
-        pytest.skip("ONNX Runtime has no int8 activations with uint8 weights")
     net = IntegerNet(4, signed=signed)
     net.conv("x", "f", 5, per_channel=per_channel, bias=bias, unsigned_weights=unsigned, pads=pads)
     exact(net.model("f"))
