@@ -1,7 +1,7 @@
 """One search in several processes: the first that finds a placement, or proves that there is none, ends all.
 
 Most problems are solved within a few hundred steps, so the calling process tries first; processes start only when
-it does not succeed. They differ in the seed and in how fast they learn, and search without knowing of each other.
+it does not succeed. They shake the order by another seed each from the start, and search without knowing of each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from compiler.memory.problem import Problem
 from compiler.memory.valley_search import Found, Outcome, Settings, search
 
 ALONE_STEPS = 2_000  # steps before other processes are worth their start
-LEARN = (0.2, 0.05, 0.1)  # weight of a dead end, by worker in turn
 
 
 def searcher(workers: int) -> Searcher:
@@ -42,7 +41,7 @@ def _race(problem: Problem, capacity: int, settings: Settings, deadline: float |
     try:
         for worker in range(1, workers + 1):
             ours, theirs = context.Pipe(duplex=False)
-            own = replace(settings, seed=settings.seed + worker, learn=LEARN[(worker - 1) % len(LEARN)])
+            own = replace(settings, seed=settings.seed + worker, unshaken=0)
             process = context.Process(target=_run, args=(theirs, problem, capacity, own, deadline), daemon=True)
             process.start()
             theirs.close()

@@ -1,9 +1,9 @@
 """Exact search for a placement within a capacity, and a proof when there is none.
 
-Depth first. The section with the fewest options is decided first (weighted by how often it was a dead end), its
-buffers are tried in turn, and after each failed one it is known that this buffer does not rest there. Runs
+Depth first. The section with the fewest options is decided first (divided by a weight that grows when it is a dead
+end), its buffers are tried in turn, and after each failed one it is known that this buffer does not rest there. Runs
 start afresh after a growing number of dead ends (1, 1, 2, 1, 1, 2, 4, ... times ``restart``), each with another
-order of buffers; the weights are kept. A run that ends by itself has looked at everything: a proof.
+order of buffers; the weights last longer. A run that ends by itself has looked at everything: a proof.
 
 Deterministic: the seed and the budget of steps decide, not the clock. A deadline, when given, only stops early.
 """
@@ -34,14 +34,17 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """Steps in all, dead ends before the first restart, how far orders are shaken (natural log), and what one dead
-    end adds to the weight of its section, which begins at 1.
+    """Steps in all; dead ends before the first restart; attempts with orders as they are and how far later ones are
+    shaken (natural log); what one dead end adds to the weight of its section, which begins at 1, and after how many
+    attempts weights are forgotten, so that a misleading lesson does not last.
     """
 
     steps: int = 20_000
     restart: int = 50
-    shake: float = 0.01
+    unshaken: int = 3
+    shake: float = 0.02
     learn: float = 0.1
+    forget: int = 31
     seed: int = 0
 
 
@@ -54,7 +57,7 @@ class Found:
     steps: int
 
 
-_FLOOR_WEIGHT = 0.1  # how much a full-height difference of floors counts against one option
+_LEFT_WEIGHT = 0.1  # how much a section with all of its units still to place gains over one with none, in options
 
 
 @dataclass
@@ -113,6 +116,8 @@ class _Search:
 
     def run(self) -> Found:
         for attempt in range(1, self.settings.steps + 2):
+            if attempt % self.settings.forget == 0:
+                self.trouble[:] = 1
             self._shuffle(attempt - 1)
             dead_ends = self.settings.restart * _luby(attempt)
             outcome, state = self._attempt(dead_ends)
@@ -145,12 +150,11 @@ class _Search:
             state = self._next(path)
 
     def _node(self, state: Skyline, choices: Choices) -> _Node:
-        """Decide the section with the fewest options for its trouble; a low floor breaks ties."""
-        floor = state.floor[:-1]
-        score = (choices.options + choices.gap_allowed) / self.trouble + _FLOOR_WEIGHT * floor / self.capacity
+        """Decide the section with the fewest options for its trouble; most still to place breaks ties."""
+        score = (choices.options + choices.gap_allowed) / self.trouble - _LEFT_WEIGHT * state.rest / self.capacity
         score[choices.options == 0] = np.inf
         section = int(score.argmin())
-        level = int(floor[section])
+        level = int(state.floor[section])
         apart = np.flatnonzero(state.floor != level)
         at = int(np.searchsorted(apart, section))
         run = (int(apart[at - 1]) + 1 if at else 0, int(apart[at]))
@@ -180,11 +184,11 @@ class _Search:
         return node.state
 
     def _shuffle(self, attempt: int) -> None:
-        """Rank buffers by size, area or live range in turn; shaken after the first turn of all three."""
+        """Rank buffers by size, area or live range in turn; later attempts shake the order a little."""
         size, width = self.tables.problem.size.astype(float), self.tables.width.astype(float)
         most = self.tables.problem.sections + 1
         rank = (size * most + width, size * width, width * self.capacity + size)[attempt % 3]
-        shake = self.settings.shake if attempt >= 3 else 0.0
+        shake = self.settings.shake if attempt >= self.settings.unshaken else 0.0
         self.rank = rank * np.exp(shake * self.random.standard_normal(len(rank)))
 
     def _spent(self) -> bool:
