@@ -18,8 +18,8 @@ from edge_agent.runtime.npu.limits import LIMITS
 
 
 def copy(target: Bytes, source: Bytes) -> Step:
-    """Return a step that copies arrays of one shape."""
-    if target.flags.c_contiguous and source.flags.c_contiguous:
+    """Return a step that copies `source` over `target`; axes of length 1 are repeated, as NumPy does."""
+    if target.shape == source.shape and target.flags.c_contiguous and source.flags.c_contiguous:
         target, source = target.reshape(-1), source.reshape(-1)
     return partial(np.copyto, target, source)
 
