@@ -102,6 +102,17 @@ def mixture_interval(part: Difference, alpha: float, tuned_count: float) -> Inte
     return Interval(part.estimate, part.estimate - reach, part.estimate + reach)
 
 
+def gated(interval: Interval, events: int, minimum_events: int) -> Interval:
+    """The interval once `minimum_events` canary devices showed an event; before that it bounds nothing.
+
+    An estimated spread is not believed while almost nothing happened: the asymptotic sequence would call a control
+    with its first crashes certainly worse than a canary with none yet.
+    """
+    if events >= minimum_events:
+        return interval
+    return Interval(interval.estimate, -math.inf, math.inf)
+
+
 def always_valid_p(z: float, count: float, rho_squared: float) -> float:
     """Always-valid p value of a standardised difference `z` at `count` devices."""
     scaled = count * rho_squared

@@ -1,0 +1,1 @@
+"""What `edgeloop bench verdicts` measures, one family of tables a module."""
