@@ -38,11 +38,11 @@ def mean_lower_bound(values: Floats, alpha: float) -> float:
     _check(values)
     if values.size == 0 or float(values.max()) == 0.0:
         return 0.0
-    target = -math.log(alpha)
-    middle = float(np.clip(values.mean(), 2 * LEAST_MEAN, 1.0 - LEAST_MEAN))
-    if log_wealth(values, LEAST_MEAN) <= target:
+    ordered, target = np.sort(values), -math.log(alpha)
+    middle = float(np.clip(ordered.mean(), 2 * LEAST_MEAN, 1.0 - LEAST_MEAN))
+    if log_wealth(ordered, LEAST_MEAN) <= target:
         return 0.0
-    return float(brentq(lambda mean: log_wealth(values, mean) - target, LEAST_MEAN, middle, xtol=1e-12))
+    return float(brentq(lambda mean: log_wealth(ordered, mean) - target, LEAST_MEAN, middle, xtol=1e-12))
 
 
 def _check(values: Floats) -> None:

@@ -86,6 +86,7 @@ class Evidence:
     """All strata, the pooled one, and how much of the eligible fleet each stratum makes up.
 
     `targeted` counts the known devices that the stage exposes; no more can be asked of a small fleet.
+    `exposed_share` is the share of the fleet that the split should expose; None where nobody planned one.
     """
 
     strata: tuple[Stratum, ...]
@@ -94,6 +95,7 @@ class Evidence:
     first_release: bool = False
     targeted: Mapping[str, int] | None = None
     fleet_devices: int = 0
+    exposed_share: float | None = None
 
 
 def gather(
@@ -102,6 +104,7 @@ def gather(
     fleet: Mapping[str, int],
     first_release: bool = False,
     targeted: Mapping[str, int] | None = None,
+    exposed_share: float | None = None,
 ) -> Evidence:
     """Group device rows into evidence; `fleet` counts the eligible devices of each stratum."""
     health, installs = list(health), list(installs)
@@ -114,6 +117,7 @@ def gather(
         first_release=first_release,
         targeted=targeted,
         fleet_devices=sum(fleet.values()),
+        exposed_share=exposed_share,
     )
 
 

@@ -1,7 +1,8 @@
 """The three-way verdict: roll back, promote, or go on collecting.
 
 Harm anywhere (any metric, any stratum) condemns the whole rollout, so the error rate alpha is split over
-all readings. Promotion needs every pooled metric to be safe at once, so it is not split. A promotion bound
+all readings. Promotion needs every pooled metric to be safe at once, so it is not split, and arms that are split
+as planned (an always-valid sample-ratio check at .001 where the plan is known). A promotion bound
 is weighed by the share of the fleet that the next stage exposes: a wide interval may open a 25 % stage but
 not the last one. Missing data is never a pass, and never a condemnation either.
 
@@ -27,6 +28,7 @@ from services.releases.verdict.intervals import (
     pool,
     rate_interval,
 )
+from services.releases.verdict.sample_ratio import sample_ratio
 
 
 class Decision(StrEnum):
@@ -88,7 +90,7 @@ def judge(evidence: Evidence, policy: VerdictPolicy, next_share: float, min_devi
         worst = max(harmful, key=lambda reading: (reading.excess, reading.stratum != POOLED, reading.metric))
         reasons = tuple(_harm(reading) for reading in harmful)
         return Judgement(Decision.ROLLBACK, reasons, readings, worst, alpha_each, policy)
-    missing = (*_missing_devices(evidence, policy, min_devices), *_unsafe(readings))
+    missing = (*_broken_split(evidence), *_missing_devices(evidence, policy, min_devices), *_unsafe(readings))
     decision = Decision.CONTINUE if missing else Decision.PROMOTE
     return Judgement(decision, missing, readings, None, alpha_each, policy)
 
@@ -227,6 +229,15 @@ def _finding(low: float, margin: float, high: float, tolerated: float, heard: bo
     if low > margin:
         return Finding.HARM
     return Finding.SAFE if heard and high <= tolerated else Finding.UNKNOWN
+
+
+def _broken_split(evidence: Evidence) -> list[str]:
+    """Arms of another size than planned hold a promotion: no comparison between them can be trusted."""
+    if evidence.exposed_share is None or evidence.targeted is None:
+        return []
+    exposed = min(sum(evidence.targeted.values()), evidence.fleet_devices)
+    split = sample_ratio(exposed, evidence.fleet_devices - exposed, evidence.exposed_share)
+    return [split.words()] if split.mismatch() else []
 
 
 def _missing_devices(evidence: Evidence, policy: VerdictPolicy, min_devices: int) -> list[str]:
