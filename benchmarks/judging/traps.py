@@ -11,7 +11,7 @@ import numpy.typing as npt
 from benchmarks.judging import tables
 from benchmarks.judging.rows import ceiling, floor, matches, printed
 from benchmarks.judging.tables import ALPHA, Simulated
-from edgeloop.figures import Figure
+from edgeloop.figures import Figure, at_most
 from services.releases.verdict.crashes import CrashEvidence, CrashTable, log_wealth_above
 from services.releases.verdict.intervals import mixture_multiplier, tuning
 
@@ -107,9 +107,12 @@ def _rare() -> list[Figure]:
                 found.append(matches(f"{label}_caught", int(caught.sum()), CRASH_RUNS, tables.RARE_POWER))
             else:
                 found.append(floor(f"{label}_caught", int(caught.sum()), CRASH_RUNS, 0.95))
-            near = abs(middle - table) <= 1 if name == "sequence_gated" else True
             unit = f"of {LOOKS} looks, {int(middle * STEP)} canaries"
-            found.append(Figure(f"{label}_median_look", middle, unit, f"reference {table} (gated), +- 1", near))
+            if name == "sequence_gated":
+                near = abs(middle - table) <= 1
+                found.append(Figure(f"{label}_median_look", middle, unit, f"reference {table} +- 1", near))
+            else:
+                found.append(at_most(f"{label}_median_look", middle, unit, table))
     return [*found, printed("trap_rare.minimum_events", MINIMUM_EVENTS, "canary crashes before the gate opens")]
 
 
