@@ -17,7 +17,7 @@ class CurationLimits:
     """Bounds of one task, one answer and one stored thing."""
 
     batch: int = 200
-    distinct_points: int = 20_000
+    distinct_points: int = 1_000_000
     window_segments: int = 100_000
     epsilon_sample: int = 2_000
     detail_members: int = 200

@@ -10,12 +10,13 @@ import secrets
 from collections.abc import Sequence
 
 import numpy as np
+import structlog
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from contracts.clock import hour_of
 from services.curation import vectors
-from services.curation.domain.dbscan import TooManyPoints
+from services.curation.domain.dbscan import NotClustered
 from services.curation.domain.plan import Plan, PlannedCluster, Segments, make_plan
 from services.curation.domain.survivors import hardest_first
 from services.curation.limits import LIMITS, CurationSettings
@@ -23,6 +24,8 @@ from services.curation.models import ClusterRow, Member, Run, Segment
 from services.curation.training import cover_newest
 
 REQUESTED, DONE, FAILED = "requested", "done", "failed"
+
+log = structlog.get_logger(__name__)
 
 
 def request_run(session: Session, now: float) -> Run:
@@ -68,8 +71,8 @@ def next_requested(session: Session) -> Run | None:
 
 
 def do_run(session: Session, run: Run, now: float, settings: CurationSettings) -> None:
-    """Cluster the window and write clusters, members and coverage. A window that is too large fails the
-    run.
+    """Cluster the window and write clusters, members and coverage. A window that is too large, or
+    labels that fail their audit, fail the run.
     """
     first_hour = hour_of(now) - 24 * settings.window_days
     run.embedding_id = _newest_embedding(session, first_hour)
@@ -78,9 +81,10 @@ def do_run(session: Session, run: Run, now: float, settings: CurationSettings) -
     run.other_embeddings = _count_window(session, first_hour) - len(rows)
     try:
         plan = make_plan(_columns(rows), settings, LIMITS.distinct_points, LIMITS.epsilon_sample)
-    except TooManyPoints as error:
+    except NotClustered as error:
         run.state, run.error = FAILED, str(error)
         return
+    log.info("curation_recall", run_id=run.id, recall=plan.recall, distinct=plan.distinct)
     _write(session, run, rows, plan)
     run.state = DONE
     session.flush()

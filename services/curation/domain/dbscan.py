@@ -1,37 +1,90 @@
 """DBSCAN of hard segments, with the labels that scikit-learn gives on all points.
 
+Up to `DIRECT_POINTS` distinct points scikit-learn does it; above, where its neighbourhoods would not fit into memory,
+the scan of `scan/` does. Every scan is audited by brute force on drawn points.
+
 Invariant: labels equal `sklearn.cluster.DBSCAN(eps, min_samples).fit_predict(vectors)`, numbers included:
 duplicates collapse in order of first appearance, so core points are visited in the same order.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import DBSCAN
 
 from services.curation.domain.collapse import Collapsed
+from services.curation.domain.scan.audit import recall
+from services.curation.domain.scan.clusters import find_clusters
+from services.curation.domain.scan.limits import SCAN_LIMITS
 
 NOISE = -1
+DIRECT_POINTS = 20_000
+LEAST_RECALL = 0.99
 
 
-class TooManyPoints(ValueError):
-    """More distinct points than neighbourhoods fit into memory; the message says how many and what to do."""
+class NotClustered(ValueError):
+    """No labels can be given; the message says why and what to do."""
+
+
+class TooManyPoints(NotClustered):
+    """More distinct points than are clustered at once."""
+
+
+class RecallTooLow(NotClustered):
+    """The audit found pairs that the labels do not honour."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A label (or NOISE) for each original point, and the audited share of true pairs honoured (1.0: by definition)."""
+
+    labels: NDArray[np.int64]
+    recall: float
 
 
 def cluster_labels(collapsed: Collapsed, eps: float, min_samples: int, most_points: int) -> NDArray[np.int64]:
-    """Return a label (or NOISE) for each original point.
+    """Return a label (or NOISE) for each original point; see `cluster_points`."""
+    return cluster_points(collapsed, eps, min_samples, most_points).labels
 
-    Raises TooManyPoints above `most_points` distinct points, before any work.
+
+def cluster_points(
+    collapsed: Collapsed, eps: float, min_samples: int, most_points: int, direct_points: int = DIRECT_POINTS
+) -> Labelled:
+    """Cluster points; above `direct_points` distinct ones by the scan.
+
+    Raises TooManyPoints above `most_points` distinct points, before any work, and RecallTooLow.
     """
-    if len(collapsed.rows) == 0:
-        return np.zeros(0, dtype=np.int64)
-    if len(collapsed.rows) > most_points:
-        needed = len(collapsed.rows) ** 2 * 8 / 2**30
-        raise TooManyPoints(
-            f"{len(collapsed.rows)} distinct segments may need {needed:.0f} GiB of neighbourhoods, at most "
-            f"{most_points} are clustered at once; shorten the window"
+    count = len(collapsed.rows)
+    if count == 0:
+        return Labelled(np.zeros(0, dtype=np.int64), 1.0)
+    _refuse_too_many(collapsed, min_samples, most_points)
+    if count <= direct_points:
+        model = DBSCAN(eps=eps, min_samples=min_samples, algorithm="brute")
+        labels = model.fit_predict(collapsed.rows, sample_weight=collapsed.weights)
+        return Labelled(np.asarray(labels[collapsed.index], dtype=np.int64), 1.0)
+    found = find_clusters(collapsed.rows, collapsed.weights, eps, min_samples)
+    share = recall(collapsed.rows, collapsed.weights, eps, min_samples, found)
+    if share < LEAST_RECALL:
+        raise RecallTooLow(
+            f"of the pairs within {eps:g} of {SCAN_LIMITS.audit_queries} drawn segments the clusters honour "
+            f"{share:.4f}, at least {LEAST_RECALL} is asked for; nothing was written, report this run as a fault"
         )
-    model = DBSCAN(eps=eps, min_samples=min_samples, algorithm="brute")
-    labels = model.fit_predict(collapsed.rows, sample_weight=collapsed.weights)
-    return np.asarray(labels[collapsed.index], dtype=np.int64)
+    return Labelled(found.labels[collapsed.index], share)
+
+
+def _refuse_too_many(collapsed: Collapsed, min_samples: int, most_points: int) -> None:
+    count, width = collapsed.rows.shape
+    if count > most_points:
+        needed = count * (12 * width + 200) / 2**30
+        raise TooManyPoints(
+            f"{count} distinct segments need about {needed:.1f} GiB, at most {most_points} are clustered at once; "
+            "shorten the window"
+        )
+    if count > DIRECT_POINTS and count * min_samples > SCAN_LIMITS.pending:
+        raise TooManyPoints(
+            f"{count} distinct segments with min_samples {min_samples} may need {count * min_samples * 8 / 2**30:.1f} "
+            f"GiB of pairs; choose min_samples up to {SCAN_LIMITS.pending // count} or shorten the window"
+        )

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.curation.domain.collapse import Collapsed, collapse
-from services.curation.domain.dbscan import cluster_labels
+from services.curation.domain.dbscan import cluster_points
 from services.curation.domain.epsilon import Epsilon, choose_epsilon
-from services.curation.domain.shape import Shape, cap_diameter, shape_of
+from services.curation.domain.shape import Shape, cap_diameter, members_by_label, shape_of
 from services.curation.domain.survivors import choose_survivors
 
 
@@ -67,7 +67,7 @@ class PlannedCluster:
 @dataclass(frozen=True)
 class Plan:
     """All clusters of a run. `kept` marks the segments that stay; `guarded` the sources the guard
-    protected.
+    protected; `recall` is the audited share of near pairs that the clusters honour before the cap.
     """
 
     clusters: tuple[PlannedCluster, ...]
@@ -77,15 +77,17 @@ class Plan:
     split: int
     kept: NDArray[np.bool_]
     guarded: tuple[str, ...]
+    recall: float = 1.0
 
 
 def make_plan(segments: Segments, settings: PlanSettings, most_points: int, epsilon_sample: int) -> Plan:
-    """Cluster the segments. Raises TooManyPoints when they do not fit."""
+    """Cluster the segments. Raises NotClustered when they do not fit or the labels fail their audit."""
     collapsed = collapse(segments.vectors)
     epsilon = _epsilon(collapsed, settings, epsilon_sample)
-    raw = cluster_labels(collapsed, epsilon.value, settings.min_samples, most_points)
+    found = cluster_points(collapsed, epsilon.value, settings.min_samples, most_points)
+    raw = found.labels
     labels = cap_diameter(segments.vectors, raw, settings.radius_cap * epsilon.value)
-    clusters = tuple(_cluster(label, labels, segments) for label in range(int(labels.max(initial=-1)) + 1))
+    clusters = tuple(_cluster(label, members, segments) for label, members in enumerate(members_by_label(labels)))
     survivors = choose_survivors(
         labels,
         [cluster.shape.medoid for cluster in clusters],
@@ -103,6 +105,7 @@ def make_plan(segments: Segments, settings: PlanSettings, most_points: int, epsi
         split=len(clusters) - (int(raw.max(initial=-1)) + 1),
         kept=survivors.kept,
         guarded=survivors.guarded,
+        recall=found.recall,
     )
 
 
@@ -112,8 +115,7 @@ def _epsilon(collapsed: Collapsed, settings: PlanSettings, sample: int) -> Epsil
     return choose_epsilon(collapsed, settings.min_samples, settings.eps_floor, settings.eps_ceiling, sample)
 
 
-def _cluster(label: int, labels: NDArray[np.int64], segments: Segments) -> PlannedCluster:
-    members = np.flatnonzero(labels == label)
+def _cluster(label: int, members: NDArray[np.int64], segments: Segments) -> PlannedCluster:
     shape = shape_of(segments.vectors[members])
     counts = Counter(segments.cohorts[position] for position in members.tolist())
     return PlannedCluster(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,12 +62,15 @@ def cap_diameter(vectors: NDArray[np.float32], labels: NDArray[np.int64], cap: f
     """Return labels in which no cluster exceeds the cap; clusters are renumbered from 0 in order of label."""
     capped = np.full(len(labels), -1, dtype=np.int64)
     next_label = 0
-    for members in _members(labels):
+    for members in members_by_label(labels):
         for piece in split_to_radius(vectors[members], cap):
             capped[members[piece]] = next_label
             next_label += 1
     return capped
 
 
-def _members(labels: NDArray[np.int64]) -> Sequence[NDArray[np.int64]]:
-    return [np.flatnonzero(labels == label) for label in range(int(labels.max(initial=-1)) + 1)]
+def members_by_label(labels: NDArray[np.int64]) -> Sequence[NDArray[np.int64]]:
+    """Return the positions of each label from 0 on, in order; noise is left out."""
+    order = np.argsort(labels, kind="stable")
+    ends = np.searchsorted(labels[order], np.arange(int(labels.max(initial=-1)) + 2))
+    return [order[first:end] for first, end in pairwise(ends)]
