@@ -163,7 +163,7 @@ def test_the_audit_honours_the_truth_and_notices_lost_pairs() -> None:
     assert recall(vectors, weights, 0.3, 5, Clusters(wanted.labels_, core)) == 1.0
     torn = np.where((vectors[:, 0] > 0) & (wanted.labels_ >= 0), wanted.labels_ + 50, wanted.labels_)
     assert recall(vectors, weights, 0.3, 5, Clusters(torn, core)) < 0.99
-    assert recall(vectors, weights, 0.3, 5, Clusters(np.full(400, -1), core)) == 0.0
+    assert recall(vectors, weights, 0.3, 5, Clusters(np.full(400, -1), core)) < 0.1
     assert recall(vectors, weights, 0.3, 5, Clusters(wanted.labels_, np.zeros(400, dtype=np.bool_))) < 0.5
 
 

@@ -1,18 +1,20 @@
 """Does the outcome honour what brute force finds? The check of every large run, independent of the scan.
 
-For drawn points scikit-learn lists all neighbours. Each pair of a drawn point and a neighbour is honoured when the
-outcome treats it as DBSCAN must: the drawn point is core exactly if its neighbourhood weighs enough; two core points
-share a cluster; a neighbour of a core point is no noise; a border point is in the first cluster near it.
+For drawn points all neighbours are found in float64. Each pair of a drawn point and a neighbour is honoured when the
+outcome treats it as DBSCAN must: the drawn point is core, and in a cluster, exactly if its neighbourhood weighs
+enough; two core points share a cluster; a neighbour of a core point is no noise; a border point is in the first
+cluster near it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
 from services.curation.domain.scan.clusters import Clusters
-from services.curation.domain.scan.frame import SEED, Floats, Mask, Places
+from services.curation.domain.scan.frame import SEED, Array, Floats, Mask, Places
 from services.curation.domain.scan.limits import SCAN_LIMITS, ScanLimits
 
 NOISE = -1
@@ -28,25 +30,41 @@ def recall(
 ) -> float:
     """Return the share of true pairs of drawn points that `found` honours; 1.0 where no drawn point has a neighbour."""
     drawn = np.random.default_rng(SEED).permutation(len(vectors))[: limits.audit_queries]
-    search = NearestNeighbors(radius=eps, algorithm="brute").fit(vectors)
-    pairs = honoured = 0
-    for first in range(0, len(drawn), limits.audit_batch):
-        queries = drawn[first : first + limits.audit_batch]
-        near = search.radius_neighbors(vectors[queries], return_distance=False)
-        for query, neighbours in zip(queries.tolist(), near, strict=True):
-            others = neighbours[neighbours != query]
-            core = int(weights[query]) + int(weights[others].sum()) >= min_samples
-            pairs += len(others)
-            honoured += int(np.count_nonzero(_honoured(query, others, core, found)))
-    return honoured / pairs if pairs else 1.0
+    heavy = weights[drawn].astype(np.float64)
+    pairs, joined = np.zeros(len(drawn), dtype=np.int64), np.zeros(len(drawn), dtype=np.int64)
+    first = np.full(len(drawn), np.iinfo(np.int64).max)
+    for query, other in _neighbours(vectors, drawn, eps, limits.audit_rows):
+        pairs += np.bincount(query, minlength=len(drawn))
+        heavy += np.bincount(query, weights[other], minlength=len(drawn))
+        joined += np.bincount(query[_joined(drawn[query], other, found)], minlength=len(drawn))
+        core = found.core[other]
+        np.minimum.at(first, query[core], found.labels[other[core]])
+    labels, lonely = found.labels[drawn], first == np.iinfo(np.int64).max
+    border = np.where(lonely, labels == NOISE, (labels == first) & (labels != NOISE))
+    core = heavy >= min_samples
+    honoured = np.where(core, np.where(labels != NOISE, joined, 0), np.where(border, pairs, 0))
+    honoured[found.core[drawn] != core] = 0
+    return float(honoured.sum() / pairs.sum()) if pairs.any() else 1.0
 
 
-def _honoured(query: int, others: Places, core: bool, found: Clusters) -> Mask:
-    label, labels, cores = found.labels[query], found.labels[others], found.core[others]
-    if bool(found.core[query]) != core or (core and label == NOISE):
-        return np.zeros(len(others), dtype=np.bool_)
-    if core:
-        joined: Mask = np.where(cores, labels == label, (labels != NOISE) & (labels <= label))
-        return joined
-    reached = labels[cores]
-    return np.full(len(others), label == (reached.min() if len(reached) else NOISE), dtype=np.bool_)
+def _joined(query: Places, other: Places, found: Clusters) -> Mask:
+    """Whether a neighbour is treated as one of a core point."""
+    mine, its = found.labels[query], found.labels[other]
+    joined: Mask = np.where(found.core[other], its == mine, (its != NOISE) & (its <= mine))
+    return joined
+
+
+def _neighbours(vectors: Floats, drawn: Places, eps: float, rows: int) -> Iterator[tuple[Places, Places]]:
+    """Yield (index into `drawn`, position of a neighbour), never a point itself, for some rows at a time."""
+    queries: Array = vectors[drawn].astype(np.float64)
+    squares = np.einsum("ij,ij->i", queries, queries)
+    for begin in range(0, len(vectors), rows):
+        part = vectors[begin : begin + rows].astype(np.float64)
+        distance = queries @ part.T
+        distance *= -2.0
+        distance += squares[:, None]
+        distance += np.einsum("ij,ij->i", part, part)
+        query, other = np.divmod(np.flatnonzero(distance <= eps * eps), len(part))
+        other += begin
+        apart = drawn[query] != other
+        yield query[apart], other[apart]

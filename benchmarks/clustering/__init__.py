@@ -1,0 +1,1 @@
+"""Parts of `edgeloop bench dedup`."""
