@@ -39,13 +39,12 @@ def find_clusters(
     if not np.isfinite(vectors).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
         raise ValueError(f"vector {row} holds a value that is not finite; leave it out")
-    layout = lay_out(vectors, eps, limits)
-    growth = Growth(weights[layout.order], min_samples)
-    scan = _Scan(layout, PairTest(layout, vectors, eps, limits), growth, limits)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(limits.workers) as pool:
+        layout = lay_out(vectors, eps, limits)
+        growth = Growth(weights[layout.order], min_samples)
+        scan = _Scan(layout, PairTest(layout, vectors, eps, limits), growth, limits)
         scan.inside()
-        groups = range(0, layout.blocks, limits.group)
-        for _ in pool.map(scan.across, groups):
+        for _ in pool.map(scan.across, range(0, layout.blocks, limits.group)):
             pass
     return Clusters(*growth.labels(layout.order))
 

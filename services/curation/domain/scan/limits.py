@@ -32,7 +32,7 @@ class ScanLimits:
     pending: int = 100_000_000
     workers: int = 2
     audit_queries: int = 1_000
-    audit_rows: int = 1_024
+    audit_rows: int = 256
 
 
 SCAN_LIMITS = ScanLimits()
