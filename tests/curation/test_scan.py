@@ -21,8 +21,10 @@ from services.curation.domain.scan.candidates import candidates
 from services.curation.domain.scan.clusters import Clusters, find_clusters
 from services.curation.domain.scan.forest import Forest
 from services.curation.domain.scan.frame import frame_of
+from services.curation.domain.scan.growth import Growth
 from services.curation.domain.scan.layout import lay_out
 from services.curation.domain.scan.limits import SCAN_LIMITS, ScanLimits
+from services.curation.domain.scan.pairs import Pairs, Patch
 
 TINY = replace(
     SCAN_LIMITS, block=4, chunk=8, rows=8, sample=8, probe=8, direction_share=6, terms=(1, 2), group=3, crowded=1
@@ -215,3 +217,15 @@ def test_collapse_tells_rows_apart_whose_keys_are_equal(monkeypatch: pytest.Monk
 
 def test_zero_and_minus_zero_are_one_row() -> None:
     assert len(collapse(np.array([[0.0, 1.0], [-0.0, 1.0]], dtype=np.float32)).rows) == 1
+
+
+@given(arrays(np.bool_, st.tuples(st.integers(1, 7), st.integers(1, 7))))
+def test_a_crowded_comparison_joins_exactly_what_its_pairs_join(near: np.ndarray) -> None:
+    rows, columns = np.arange(near.shape[0]), near.shape[0] + np.arange(near.shape[1])
+    left, right = (side.astype(np.int64) for side in np.nonzero(near))
+    labels = []
+    for found in (Patch(rows, columns, near), Pairs(rows[left], columns[right])):
+        growth = Growth(np.full(sum(near.shape), 2), 2)
+        growth.add(found)
+        labels.append(growth.labels(np.arange(sum(near.shape)))[0].tolist())
+    assert labels[0] == labels[1]
