@@ -25,11 +25,10 @@ from compiler.cli_support import (
     widths_of,
     write_whole,
 )
-from compiler.driver import compile_bundle, read_model
+from compiler.driver import compile_bundle
 from compiler.errors import CompileError
 from compiler.html import render_page
 from compiler.inspection import facts
-from compiler.measures.drivers import check_driver
 from compiler.measures.views import view_file
 from compiler.options import CompileOptions
 from compiler.perf import PerfLimits, Tables, judge, read, read_trace, with_trace
@@ -83,9 +82,6 @@ def compile_command(
         check_folder(out)
         with shown_progress(quiet=as_json) as step:
             sizes, targets = [frame_size(text) for text in profile or []], target or ["npu-4t"]
-            if driver is not None:
-                step("checking the driver")
-                _check_driver(driver, targets, [file for file in (model, quality) if file], sizes, options)
             report = compile_bundle(
                 model.read_bytes(),
                 quality.read_bytes() if quality else None,
@@ -225,10 +221,3 @@ def _print_findings(findings: dict[str, list[Finding]]) -> None:
         out.print(f"{name}: {state}")
         for finding in found:
             out.print(f"  {finding}", soft_wrap=True)
-
-
-def _check_driver(
-    version: str, targets: list[str], files: list[Path], sizes: list[tuple[int, int]], options: CompileOptions
-) -> None:
-    models = [read_model("model", file.read_bytes(), sizes, options) for file in files]
-    check_driver(version, targets, [model.profiles[0].fused.graph for model in models])

@@ -17,6 +17,7 @@ from compiler.errors import BadProfile, CompileError
 from compiler.importer import SourceGraph, read_source
 from compiler.ir import Graph
 from compiler.limits import LIMITS
+from compiler.measures.drivers import check_driver
 from compiler.options import DEFAULT, CompileOptions
 from compiler.passes.constant_folding import ConstantFolding
 from compiler.program_builder import CompiledProgram, FusedProfile, build_program, fuse_profiles
@@ -61,6 +62,7 @@ def compile_bundle(
     models = [_with_widths(read_model("model", model, profiles, options), widths or {}, profiles, options)]
     if quality is not None:
         models.append(read_model("quality", quality, profiles, options))
+    _check_driver(models, targets, options)
     sizes = [profile.name for profile in models[0].profiles]
     facts = dict(meta) if options == DEFAULT else {**meta, "options": asdict(options)}
     if widths:
@@ -99,6 +101,7 @@ def compile_one(
     """One model for one target, with everything the compiler knows about it."""
     _check_targets([target])
     entry = read_model("model", model, profiles, options)
+    _check_driver([entry], [target], options)
     sizes = [profile.name for profile in entry.profiles]
     build = _build_id(model, None, None, [target], sizes, {"options": asdict(options)}, "", 0)
     return build_program(entry.profiles, load_spec(target), build, options), entry
@@ -115,6 +118,13 @@ def read_model(
         if name != "model":
             raise type(error)(f"{name} net: {error.node}", error.reason, error.remedy) from error
         raise
+
+
+def _check_driver(models: Sequence[ReadModel], targets: Sequence[str], options: CompileOptions) -> None:
+    """Refuse what the oldest driver that must run the program lacks."""
+    if options.driver is not None:
+        graphs = [profile.fused.graph for model in models for profile in model.profiles]
+        check_driver(options.driver, targets, graphs)
 
 
 def _with_widths(

@@ -145,8 +145,13 @@ class RunnerLoader:
             backend(self.backend, self.options), fallback, self.clock, budget_ms=self.budget_ms, trace=trace
         )
         runner.load(bundle, self.device_class)
-        memo = self.memo if self.memo is not None and not self._random_faults(bundle) else None
+        memo = None if self._random_faults(bundle) or self._keeps_states(bundle) else self.memo
         return RunnerPlayback(bundle, runner, memo, self._memo_key(bundle))
+
+    def _keeps_states(self, bundle: Bundle) -> bool:
+        """Whether a result depends on more than its frame, so that no memo may answer for it."""
+        profiles = bundle.program(self.device_class, "model").profiles
+        return any(profile.states for profile in profiles)
 
     def _memo_key(self, bundle: Bundle) -> str:
         faults = self.options.faults.to_mapping() if self._concerned(bundle) else {}

@@ -42,9 +42,8 @@ def plan_depth_first(
     """The best depth-first plan of one profile; None when nothing fits, or when values are windows of others."""
     if windowed(schedule.graph):
         return None
-    for layout in Search(schedule, constants, quant_bytes, spec, options).candidates():
-        return _finished(schedule, constants, spec, layout, options.streams)
-    return None
+    layout = Search(schedule, constants, quant_bytes, spec, options).best()
+    return None if layout is None else _finished(schedule, constants, spec, layout, options.streams)
 
 
 def _finished(

@@ -20,11 +20,13 @@ from compiler.timing import step_macs
 from contracts.npu import NpuSpec
 
 _TRIED_ROWS = (16, 8, 4, 2, 1)
+_BUDGETS = (1.0, 0.95, 0.9, 0.8)
+"""Shares of the SRAM that the search for cuts may use: segments are judged one by one, together they need more."""
 
 
 @dataclass
 class Search:
-    """One profile's search. `budget`: bytes of SRAM that a layout may use."""
+    """One profile's search."""
 
     schedule: Schedule
     constants: Constants
@@ -33,18 +35,17 @@ class Search:
     options: CompileOptions
     _peaks: dict[tuple[object, ...], int | None] = field(default_factory=dict)
 
-    def candidates(self) -> Iterator[Layout]:
-        """Layouts that fit, best first; empty when none was found."""
+    def best(self) -> Layout | None:
+        """The best layout that fits; None when none was found."""
         whole = self._whole_net()
         if whole is not None:
-            yield whole
-            return
-        for share in (1.0, 0.95, 0.9, 0.8):
-            choice = self._by_cuts(int(self.spec.sram_bytes * share))
+            return whole
+        for share in _BUDGETS:
+            choice = _CutSearch(self, int(self.spec.sram_bytes * share)).choose()
             layout = self._fitting(choice) if choice else None
             if layout is not None:
-                yield layout
-                return
+                return layout
+        return None
 
     def _whole_net(self) -> Layout | None:
         """The whole net as one segment with the tallest stripes that fit, then the shortest of the same count."""
@@ -56,9 +57,9 @@ class Search:
         even = -(-tallest // rounds) if self.options.stripe_rows is None else rows
         return self._fitting(self._one(even)) or self._fitting(self._one(rows))
 
-    def _one(self, rows: int, *, resident: bool = True) -> Choice:
+    def _one(self, rows: int) -> Choice:
         cut = Cut(0, len(self.schedule.kernels), rows)
-        return Choice((cut,), frozenset(), resident, self.options.double_buffer)
+        return Choice((cut,), frozenset(), resident=True, double_buffer=self.options.double_buffer)
 
     def _bisect(self, tallest: int) -> int:
         """The tallest stripe that fits; 0 when none does."""
@@ -94,9 +95,6 @@ class Search:
             except Stuck:
                 self._peaks[key] = None
         return self._peaks[key]
-
-    def _by_cuts(self, budget: int) -> Choice | None:
-        return _CutSearch(self, budget).choose()
 
     def segment_peak(self, first: int, last: int, rows: int, in_sram: frozenset[str]) -> int | None:
         """Bytes of rings and whole maps of one segment alone, constants left out."""

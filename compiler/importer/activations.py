@@ -16,7 +16,7 @@ from compiler.importer.tables import Function, Reals, function_tables
 from compiler.importer.walk import Walk
 from compiler.ir import Table, Value
 
-Converter = Callable[[Walk, SourceNode], Pending]
+Converter = Callable[[Walk, SourceNode], Pending | None]
 
 
 def convert_relu(walk: Walk, node: SourceNode) -> Pending:

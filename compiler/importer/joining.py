@@ -124,7 +124,7 @@ def _bounds(walk: Walk, node: SourceNode) -> list[tuple[int, int, int, int]]:
     return result
 
 
-def convert_gather(walk: Walk, node: SourceNode) -> Pending:
+def convert_gather(walk: Walk, node: SourceNode) -> None:
     """Gather of channels by a constant list: a channel order."""
     source = walk.operand(node, 0)
     constant = walk.constant(node, 1)
@@ -136,7 +136,6 @@ def convert_gather(walk: Walk, node: SourceNode) -> Pending:
     order = tuple(index % source.channels for index in order)
     value = walk.permuted(node, source, order, f"{node.outputs[0]}.channels")
     _hold(walk, node, value, node.outputs[0])
-    return None  # type: ignore[return-value]  # held already
 
 
 def _axis(node: SourceNode, axis: int) -> int:

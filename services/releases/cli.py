@@ -6,20 +6,26 @@ Exit status: 0 done, 1 the platform refused or is not reachable, 2 wrong use, an
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from contracts.wire.releases import RolloutState
-from services.kit.clients import ServiceClient, ServiceError
+from services.kit.clients import ServiceClient
+from services.kit.operator_cli import (
+    DEFAULT_STATE,
+    EXIT_USAGE,
+    JsonOption,
+    StateOption,
+    TokenOption,
+    UrlOption,
+    fail,
+    platform_client,
+)
 from services.releases.terminal import (
     bundle_table,
     console,
-    error,
     print_json,
     rollout_report,
     rollout_table,
@@ -32,15 +38,11 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     help="Rollouts: list, show, start, pause, resume, roll back; kill switch; enrolment tokens.",
 )
-StateOption = Annotated[Path, typer.Option("--state", envvar="EDGELOOP_STATE_DIR", help="The platform's state folder.")]
-UrlOption = Annotated[str, typer.Option("--url", envvar="EDGELOOP_BASE_URL", help="Address of the platform.")]
-TokenOption = Annotated[str, typer.Option("--token", envvar="EDGELOOP_OPERATOR_TOKEN", help="Operator token.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ReasonOption = Annotated[str, typer.Option("--reason", "-m", help="Why, for the audit trail.")]
 RolloutArgument = Annotated[str, typer.Argument(help="Rollout id, as `list` shows it.")]
 
-EXIT_REFUSED, EXIT_USAGE, EXIT_ROLLED_BACK, EXIT_PAUSED = 1, 2, 3, 4
-DEFAULT_STATE = Path(".edgeloop")
+SERVICE = "releases"
+EXIT_ROLLED_BACK, EXIT_PAUSED = 3, 4
 ENDS = {
     RolloutState.ROLLED_BACK: EXIT_ROLLED_BACK,
     RolloutState.KILLED: EXIT_ROLLED_BACK,
@@ -56,7 +58,7 @@ def list_rollouts(
     as_json: JsonOption = False,
 ) -> None:
     """Rollouts, newest first."""
-    with _platform(state, url, token) as platform:
+    with platform_client(SERVICE, state, url, token) as platform:
         found = platform.get("/v1/rollouts", limit=50)
     print_json(found) if as_json else console().print(rollout_table(found["items"]))
 
@@ -69,7 +71,7 @@ def list_bundles(
     as_json: JsonOption = False,
 ) -> None:
     """Bundles that can be released, newest first."""
-    with _platform(state, url, token) as platform:
+    with platform_client(SERVICE, state, url, token) as platform:
         found = platform.get("/v1/bundles", limit=50)
     print_json(found) if as_json else console().print(bundle_table(found["items"]))
 
@@ -84,7 +86,7 @@ def add_bundle(
 ) -> None:
     """Register a bundle file, so that it can be released."""
     headers = {"Content-Type": "application/octet-stream"}
-    with _platform(state, url, token) as platform:
+    with platform_client(SERVICE, state, url, token) as platform:
         made = platform.request("POST", "/v1/bundles/uploads", content=file.read_bytes(), headers=headers).json()
     print_json(made) if as_json else console().print(f"registered {made['digest']}")
 
@@ -100,7 +102,7 @@ def show(
 ) -> None:
     """One rollout: stages, exposure, newest verdict with its intervals."""
     path = f"/v1/rollouts/{rollout}"
-    with _platform(state, url, token) as platform:
+    with platform_client(SERVICE, state, url, token) as platform:
         found = wait_for_end(lambda: platform.get(path), quiet=as_json) if wait else platform.get(path)
     print_json(found) if as_json else console().print(rollout_report(found))
     if wait:
@@ -121,7 +123,7 @@ def start(
     as_json: JsonOption = False,
 ) -> None:
     """Start a staged release of a bundle, or a draft that waits."""
-    with _platform(state, url, token) as platform:
+    with platform_client(SERVICE, state, url, token) as platform:
         if what.startswith("r-"):
             made = _act(platform, what, "start", reason)
         else:
@@ -187,7 +189,7 @@ def kill(
     as_json: JsonOption = False,
 ) -> None:
     """Stop every NPU program of ours on every device (or lift that)."""
-    with _platform(state, url, token) as platform:
+    with platform_client(SERVICE, state, url, token) as platform:
         found = platform.post("/v1/kill-switch", {"killed": not lift, "reason": reason})
     if as_json:
         print_json(found)
@@ -205,40 +207,13 @@ def token(
     as_json: JsonOption = False,
 ) -> None:
     """Make an enrolment token; it is shown this once."""
-    with _platform(state, url, token) as platform:
+    with platform_client(SERVICE, state, url, token) as platform:
         made = platform.post("/v1/enrolment-tokens", {"uses": uses, "ttl_s": max(60, int(hours * 3_600))})
     print_json(made) if as_json else console().print(made["token"], soft_wrap=True)
 
 
-@contextmanager
-def _platform(state: Path, url: str, token: str) -> Iterator[ServiceClient]:
-    """A client of the platform; what options and environment leave open comes from `platform.json`."""
-    known = _described(state / "platform.json")
-    base, secret = url or known.get("base_url", ""), token or known.get("operator_token", "")
-    if not base or not secret:
-        error(f"no platform in {state}: start one with `edgeloop up`, or give --url and --token")
-        raise typer.Exit(EXIT_USAGE)
-    try:
-        with ServiceClient(f"{base.rstrip('/')}/releases", secret) as client:
-            yield client
-    except ServiceError as problem:
-        error(str(problem))
-        raise typer.Exit(EXIT_REFUSED) from problem
-
-
-def _described(path: Path) -> dict[str, str]:
-    try:
-        document: dict[str, str] = json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as problem:
-        error(f"{path} is not readable ({problem}); give --url and --token")
-        raise typer.Exit(EXIT_USAGE) from problem
-    return document
-
-
 def _change(rollout: str, verb: str, reason: str, where: tuple[Path, str, str], as_json: bool) -> None:
-    with _platform(*where) as platform:
+    with platform_client(SERVICE, *where) as platform:
         found = _act(platform, rollout, verb, reason)
     print_json(found) if as_json else console().print(rollout_report(found))
 
@@ -256,8 +231,7 @@ def _digest(platform: ServiceClient, beginning: str) -> str:
     found = [item["digest"] for item in platform.get("/v1/bundles", limit=200)["items"]]
     matching = [digest for digest in found if digest.startswith(beginning)]
     if len(matching) != 1:
-        error(f"{len(matching)} bundles begin with {beginning!r}; `edgeloop release bundles` lists them")
-        raise typer.Exit(EXIT_USAGE)
+        fail(f"{len(matching)} bundles begin with {beginning!r}; `edgeloop release bundles` lists them", EXIT_USAGE)
     return str(matching[0])
 
 

@@ -29,11 +29,6 @@ def console() -> Console:
     return Console()
 
 
-def error(message: str) -> None:
-    """Say what went wrong, on standard error."""
-    Console(stderr=True).print(f"[red]error[/] {message}", highlight=False)
-
-
 def print_json(document: Any) -> None:  # Any: JSON
     """Print a document for scripts."""
     print(json.dumps(document, indent=2))

@@ -12,6 +12,7 @@ import pytest
 
 from compiler.driver import compile_bundle, compile_program
 from compiler.errors import CompileError
+from compiler.options import CompileOptions
 from compiler.pieces import BASELINE_COLUMNS
 from compiler.report import CompileReport
 from compiler.verifier import verify_program
@@ -205,3 +206,17 @@ def test_a_micro_program_compiles_in_milliseconds() -> None:
     for seed in range(10):
         compile_program(single_conv_qdq(seed=seed), "npu-4t", [(90, 160)])
     assert (time.process_time() - started) / 10 < 0.05
+
+
+def test_the_oldest_driver_that_is_asked_for_has_to_have_every_operator(tmp_path: Path) -> None:
+    b = QdqBuilder(0)
+    value = b.quantize("x", 1 / 255, 0, 3)
+    b.quantize(b.node("Relu", [value], "relu"), 1 / 255, 0, 3, output="y")
+    model = b.model({"x": [1, 3, "h", "w"]}, {"y": [1, 3, "h", "w"]})
+    old, new = CompileOptions(driver="1.0.0"), CompileOptions(driver="1.9.0")
+    with pytest.raises(CompileError, match="driver"):
+        compile_program(model, "npu-4t", [(8, 12)], old)
+    with pytest.raises(CompileError, match="driver"):
+        compile_bundle(model, None, None, ["npu-4t"], [(8, 12)], {}, tmp_path / "a.elb", "1", 1, options=old)
+    assert not (tmp_path / "a.elb").exists()
+    assert compile_program(model, "npu-4t", [(8, 12)], new)[1].kernels == 1

@@ -14,36 +14,14 @@ from compiler.options import CompileOptions
 from compiler.program_builder import build_program
 from contracts.npu import Program, load_spec
 from edge_agent.runtime.npu import NpuDevice
-from tests.support.models import QdqBuilder
+from tests.support.models import recurrent_qdq
 
 SPEC = load_spec("npu-4t")
 SIZE = (32, 48)
 
 
-def recurrent(pool: int = 4, dims: tuple[str, str] | None = None, follows: str = "history_next") -> bytes:
-    """x [1,3,H,W] and history [1,8,H/pool,W/pool] -> y, and the features that the next frame reads."""
-    b = QdqBuilder(3)
-    image = b.quantize("x", 1 / 255, 0, 3)
-    b.conv(image, "features", 8, gain=2.0)
-    features = b.quantize(b.node("Relu", ["features"], "features_relu"), 0.02, 0, 8)
-    history = b.quantize("history", 0.02, 0, 8)
-    scales = b.constant("up", np.array([1, 1, pool, pool], np.float32))
-    b.node("Resize", [history, "", scales], "large", mode="nearest", coordinate_transformation_mode="asymmetric",
-           nearest_mode="floor")  # fmt: skip
-    large = b.quantize("large", 0.02, 0, 8)
-    b.node("Concat", [features, large], "joined", axis=1)
-    joined = b.quantize("joined", 0.02, 0, 16)
-    b.conv(joined, "fused", 3)
-    b.quantize("fused", 0.02, 128, 3, output="y")
-    b.node("AveragePool", [features], "pooled", kernel_shape=[pool, pool], strides=[pool, pool])
-    b.quantize("pooled", 0.02, 0, 8, output=follows)
-    inputs = {"x": [1, 3, "h", "w"], "history": [1, 8, *(dims or (f"h/{pool}", f"w/{pool}"))]}
-    outputs = {"y": [1, 3, "h", "w"], follows: [1, 8, "a", "b"]}
-    return b.model(inputs, outputs)
-
-
 def test_what_a_frame_leaves_is_what_the_next_one_reads() -> None:
-    (profile,) = read_model("model", recurrent(), [SIZE]).profiles
+    (profile,) = read_model("model", recurrent_qdq(), [SIZE]).profiles
     program = build_program([profile], SPEC, bytes(16))
     device = NpuDevice(SPEC, jitter=0.0)
     loaded = device.load(Program.open(program.data))
@@ -63,7 +41,7 @@ def test_what_a_frame_leaves_is_what_the_next_one_reads() -> None:
 
 
 def test_two_devices_in_one_memory_keep_their_own_states() -> None:
-    (profile,) = read_model("model", recurrent(), [SIZE]).profiles
+    (profile,) = read_model("model", recurrent_qdq(), [SIZE]).profiles
     data = build_program([profile], SPEC, bytes(16)).data
     devices = [NpuDevice(SPEC, jitter=0.0, shared=True) for _ in range(2)]
     loaded = [device.load(Program.open(data)) for device in devices]
@@ -77,7 +55,7 @@ def test_two_devices_in_one_memory_keep_their_own_states() -> None:
 
 
 def test_history_is_joined_without_a_copy_and_takes_a_sixteenth_of_the_memory() -> None:
-    (profile,) = read_model("model", recurrent(), [SIZE]).profiles
+    (profile,) = read_model("model", recurrent_qdq(), [SIZE]).profiles
     fused = profile.fused.graph
     history = fused.values[fused.states[0].value]
     features = fused.values[next(op.result for op in fused.operators if isinstance(op, Conv))]
@@ -87,16 +65,16 @@ def test_history_is_joined_without_a_copy_and_takes_a_sixteenth_of_the_memory() 
 
 
 def test_stripes_are_not_asked_of_a_net_that_cannot_have_them() -> None:
-    (profile,) = read_model("model", recurrent(), [SIZE]).profiles
+    (profile,) = read_model("model", recurrent_qdq(), [SIZE]).profiles
     program = build_program([profile], SPEC, bytes(16), CompileOptions(stripe_rows=4))
     assert program.profiles[0].segments == ()
 
 
 BAD = {
-    "no output follows": (recurrent(follows="other"), UnsupportedModel, "no output history_next"),
-    "an extent of its own": (recurrent(dims=("rows", "3 * w")), UnsupportedModel, "neither a number nor a part"),
-    "does not divide": (recurrent(dims=("h/5", "w/4")), BadProfile, "does not divide"),
-    "another shape": (recurrent(dims=("h/8", "w/4")), CompileError, "make the other extents equal"),
+    "no output follows": (recurrent_qdq(follows="other"), UnsupportedModel, "no output history_next"),
+    "an extent of its own": (recurrent_qdq(dims=("rows", "3 * w")), UnsupportedModel, "neither a number nor a part"),
+    "does not divide": (recurrent_qdq(dims=("h/5", "w/4")), BadProfile, "does not divide"),
+    "another shape": (recurrent_qdq(dims=("h/8", "w/4")), CompileError, "make the other extents equal"),
 }
 
 
@@ -109,10 +87,10 @@ def test_a_state_that_cannot_be_one_is_an_error_with_a_remedy(name: str) -> None
 
 def test_several_streams_of_a_net_with_states_are_refused() -> None:
     options = CompileOptions(streams=2)
-    profiles = read_model("model", recurrent(), [SIZE], options).profiles
+    profiles = read_model("model", recurrent_qdq(), [SIZE], options).profiles
     with pytest.raises(UnsupportedModel, match="one stream"):
         build_program(profiles, SPEC, bytes(16), options)
 
 
 def test_onnx_accepts_the_test_model() -> None:
-    onnx.checker.check_model(onnx.load_from_string(recurrent()))
+    onnx.checker.check_model(onnx.load_from_string(recurrent_qdq()))

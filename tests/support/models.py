@@ -154,6 +154,33 @@ def vsr_qdq(
     return b.model({"x": [1, 3, "height", "width"]}, {"y": [1, 3, "height2", "width2"]})
 
 
+def recurrent_qdq(
+    pool: int = 4, dims: tuple[str, str] | None = None, follows: str = "history_next", factor: int = 1
+) -> bytes:
+    """x [1,3,H,W] and history [1,8,H/pool,W/pool] -> y, and the features that the next frame reads."""
+    b = QdqBuilder(3)
+    image = b.quantize("x", 1 / 255, 0, 3)
+    b.conv(image, "features", 8, gain=2.0)
+    features = b.quantize(b.node("Relu", ["features"], "features_relu"), 0.02, 0, 8)
+    history = b.quantize("history", 0.02, 0, 8)
+    scales = b.constant("up", np.array([1, 1, pool, pool], np.float32))
+    b.node("Resize", [history, "", scales], "large", mode="nearest", coordinate_transformation_mode="asymmetric",
+           nearest_mode="floor")  # fmt: skip
+    large = b.quantize("large", 0.02, 0, 8)
+    b.node("Concat", [features, large], "joined", axis=1)
+    joined = b.quantize("joined", 0.02, 0, 16)
+    b.conv(joined, "fused", 3 * factor * factor)
+    if factor > 1:
+        fused = b.quantize("fused", 0.02, 128, 3 * factor * factor)
+        b.node("DepthToSpace", [fused], "shuffled", blocksize=factor, mode="CRD")
+    b.quantize("shuffled" if factor > 1 else "fused", 0.02, 128, 3, output="y")
+    b.node("AveragePool", [features], "pooled", kernel_shape=[pool, pool], strides=[pool, pool])
+    b.quantize("pooled", 0.02, 0, 8, output=follows)
+    inputs = {"x": [1, 3, "h", "w"], "history": [1, 8, *(dims or (f"h/{pool}", f"w/{pool}"))]}
+    outputs = {"y": [1, 3, "height2", "width2"], follows: [1, 8, "a", "b"]}
+    return b.model(inputs, outputs)
+
+
 def _residual_block(b: QdqBuilder, trunk: str, name: str, channels: int, mid: int, kernel: int) -> str:
     b.conv(trunk, f"{name}_a", mid, kernel, gain=1.5)
     inner = b.quantize(b.node("Relu", [f"{name}_a"], f"{name}_relu"), 0.006, 0, mid)
