@@ -11,6 +11,9 @@ from compiler.errors import CompileError
 from compiler.options import CompileOptions
 from edgeloop.figures import Figure
 
+NOISE = 0.0005
+"""Share by which two figures may differ and count as equal."""
+
 STEPS: tuple[tuple[str, CompileOptions], ...] = (
     ("naive", CompileOptions(fuse=False, plan=False, depth_first=False, double_buffer=False)),
     ("fused", CompileOptions(fuse=True, plan=False, depth_first=False, double_buffer=False)),
@@ -100,19 +103,17 @@ def figures(shape: NetShape, made: Sequence[Row | Failed]) -> list[Figure]:
 
 
 def judged(before: Row, after: Row) -> tuple[str, bool]:
-    """What became better, or the compiler's reason why nothing did."""
-    gains = [
-        f"{label} {old:.4g} -> {new:.4g}"
-        for label, old, new in (
-            ("launches", before.launches, after.launches),
-            ("DDR MB", before.ddr_mb, after.ddr_mb),
-            ("SRAM MiB", before.sram_mib, after.sram_mib),
-            ("ms", before.ideal_ms, after.ideal_ms),
-        )
-        if new < old * 0.9995
-    ]
+    """What became better and what worse, or the compiler's reason why nothing became better."""
+    changes = (
+        ("launches", before.launches, after.launches),
+        ("DDR MB", before.ddr_mb, after.ddr_mb),
+        ("SRAM MiB", before.sram_mib, after.sram_mib),
+        ("ms", before.ideal_ms, after.ideal_ms),
+    )
+    gains = [f"{label} {old:.4g} -> {new:.4g}" for label, old, new in changes if new < old * (1 - NOISE)]
+    losses = [f"{label} {old:.4g} -> {new:.4g}" for label, old, new in changes if new > old * (1 + NOISE)]
     if gains:
-        return "; ".join(gains), True
+        return "; ".join(gains) + (f"; worse: {', '.join(losses)}" if losses else ""), True
     if after.reasons:
         return f"no: {'; '.join(after.reasons)}", True
     return "no, and no reason is given", False
