@@ -86,7 +86,7 @@ def _row(**changes: object) -> Row:
 
 def test_a_step_without_gain_needs_a_reason() -> None:
     assert judged(_row(), _row(launches=3)) == ("launches 10 -> 3", True)
-    assert judged(_row(), _row(launches=3, ddr_mb=99.0))[0].startswith("launches 10 -> 3; worse: DDR MB")
+    assert judged(_row(), _row(launches=3, ddr_mb=101.0)) == ("launches 10 -> 3; worse: DDR MB 100 -> 101", True)
     assert judged(_row(), _row(reasons=("SRAM is short",))) == ("no: SRAM is short", True)
     assert judged(_row(), _row()) == ("no, and no reason is given", False)
 

@@ -22,8 +22,7 @@ from tests.compiler.host_nets import HOST
 from tests.compiler.qdq_cases import EXACT, NEAR, TIES
 from tests.compiler.qdq_nets import SHAPE
 from tests.compiler.test_import_qoperator import EXACT as INTEGER
-from tests.compiler.test_states import recurrent
-from tests.support.models import vsr_qdq
+from tests.support.models import recurrent_qdq, vsr_qdq
 
 SEEDS: list[Callable[[], bytes]] = [
     lambda: vsr_qdq(4, 4, 1),
@@ -43,7 +42,7 @@ SEEDS: list[Callable[[], bytes]] = [
     lambda: INTEGER["concat"](False),
     lambda: INTEGER["matrix product"](True),
     lambda: INTEGER["shuffle"](False),
-    recurrent,
+    recurrent_qdq,
 ]
 OPERATORS = sorted(
     {*(name for name in CONVERTERS if "." not in name), *FORMS, "QuantizeLinear", "DequantizeLinear", "Shape"}

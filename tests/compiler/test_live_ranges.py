@@ -17,7 +17,8 @@ from tests.compiler.bundles import WAYS, profile
 from tests.compiler.host_nets import HOST
 from tests.compiler.qdq_cases import EXACT, NEAR
 from tests.compiler.qdq_nets import SHAPE
-from tests.compiler.test_states import SIZE, recurrent
+from tests.compiler.test_states import SIZE
+from tests.support.models import recurrent_qdq
 
 EVERY = [(way, index) for way in WAYS for index in (0, 1)]
 
@@ -142,7 +143,7 @@ def test_a_ring_that_another_kernel_fills_anew_is_another_range() -> None:
 
 
 def test_states_live_on_and_are_not_spilled(tmp_path: Path) -> None:
-    (tmp_path / "net.npu").write_bytes(compile_program(recurrent(), "npu-4t", [SIZE])[0])
+    (tmp_path / "net.npu").write_bytes(compile_program(recurrent_qdq(), "npu-4t", [SIZE])[0])
     found = view_file(tmp_path / "net.npu").programs[0].profiles[0]
     states = {entry.label: entry for entry in found.ranges if entry.kind == Kind.STATE}
     assert set(states) == {"state history", "next history"}

@@ -13,13 +13,13 @@ from compiler.program_builder import FusedProfile, build_program
 from contracts.npu import Program, load_spec
 from edge_agent.runtime.npu import NpuDevice
 from tests.compiler.helpers import assert_text, imported, transcript
-from tests.compiler.test_states import recurrent
+from tests.support.models import recurrent_qdq
 
 SPEC = load_spec("npu-4t")
 
 
 def test_a_state_becomes_a_sixteenth_of_itself() -> None:
-    graph = imported(recurrent(pool=1), 16, 24)
+    graph = imported(recurrent_qdq(pool=1), 16, 24)
     result = apply(PooledHistory(), graph)
     assert_text("pooled_history", transcript(graph, result))
     before, after = (g.values[g.states[0].value].size for g in (graph, result.graph))
@@ -27,7 +27,7 @@ def test_a_state_becomes_a_sixteenth_of_itself() -> None:
 
 
 def test_the_next_frame_reads_the_mean_of_four_by_four_pixels_enlarged() -> None:
-    graph = imported(recurrent(pool=1), 16, 24)
+    graph = imported(recurrent_qdq(pool=1), 16, 24)
     pooled = apply(PooledHistory(), graph).graph
     random = np.random.default_rng(4)
     first, second = random.integers(0, 256, (2, 16, 24, 3), dtype=np.uint8)
@@ -41,7 +41,7 @@ def test_the_next_frame_reads_the_mean_of_four_by_four_pixels_enlarged() -> None
 
 
 def test_it_runs_on_the_device_over_several_frames() -> None:
-    (profile,) = read_model("model", recurrent(pool=1), [(32, 48)]).profiles
+    (profile,) = read_model("model", recurrent_qdq(pool=1), [(32, 48)]).profiles
     pooled = apply(PooledHistory(), profile.imported).graph
     ready = FusedProfile(profile.name, pooled, fuse(profile.imported, WITH_POOLED_HISTORY))
     device = NpuDevice(SPEC, jitter=0.0)
@@ -55,5 +55,5 @@ def test_it_runs_on_the_device_over_several_frames() -> None:
 
 
 def test_a_state_that_does_not_divide_stays_and_says_why() -> None:
-    result = apply(PooledHistory(), imported(recurrent(pool=1), 18, 24))
+    result = apply(PooledHistory(), imported(recurrent_qdq(pool=1), 18, 24))
     assert [edge.reason for edge in result.unfused] == ["18x24 is not divisible by 4"]
