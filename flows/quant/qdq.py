@@ -55,8 +55,8 @@ class QdqWriter:
         return output
 
     def constant(self, name: str, value: np.ndarray) -> str:
-        """Append an initialiser; returns its name."""
-        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        """Append an initialiser of the value's own rank; returns its name."""
+        self._constants.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name
 
     def quantize(self, tensor: str, encoding: Encoding, output: str | None = None) -> Edge:

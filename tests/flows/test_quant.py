@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 import torch
 from torch import nn
 
+from compiler.driver import compile_program
+from contracts.npu import Program
+from edge_agent.runtime.npu import NpuDevice
 from flows.data.clips import shrink
 from flows.data.degrade import NORMAL
 from flows.data.pairs import Pair, PairSet
@@ -147,7 +154,8 @@ def test_export_has_the_agreed_form(network: QuantVsrNet) -> None:
     ops = [node.op_type for node in model.graph.node]
     assert ops[:4] == ["QuantizeLinear", "DequantizeLinear", "SpaceToDepth", "QuantizeLinear"]
     assert ops.count("Conv") == 2 + 2 * ARCHITECTURE.depth
-    assert ops.count("Add") == ARCHITECTURE.depth + 1
+    first = [node.input[0] for node in model.graph.node if node.op_type == "Add"]
+    assert first == ["block0_project_conv_dq", "block1_project_conv_dq", "d2s_dq"], "in the order that devices add"
     assert ops[-2:] == ["QuantizeLinear", "DequantizeLinear"]
     constants = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
     pixel = np.float32(1 / 255)
@@ -155,6 +163,30 @@ def test_export_has_the_agreed_form(network: QuantVsrNet) -> None:
     assert constants["tail_conv_dq_zero"] == constants["d2s_dq_zero"] == 128
     assert constants["head_weight_q"].dtype == np.int8
     assert constants["head_bias_q"].dtype == np.int32
+
+
+def test_onnx_runtime_runs_the_export_in_integers_throughout(network: QuantVsrNet, tmp_path: Path) -> None:
+    """Scales must be scalars for that: with one element in a list additions stay in floats."""
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.log_severity_level = 3  # it warns that such a file is for this machine only
+    ort.InferenceSession(export_vsr(network), options, providers=["CPUExecutionProvider"])
+    ops = Counter(node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node)
+    assert (ops["QLinearAdd"], ops["Add"]) == (ARCHITECTURE.depth + 1, 0)
+    assert (ops["QLinearConv"], ops["Conv"]) == (2 + 2 * ARCHITECTURE.depth, 0)
+
+
+def test_a_device_gives_the_very_bytes_of_onnx_runtimes_integers(network: QuantVsrNet) -> None:
+    model = export_vsr(network)
+    frame = np.random.default_rng(1).integers(0, 256, (96, 128, 3), dtype=np.uint8)
+    device = NpuDevice("npu-4t", jitter=0.0)
+    image = device.infer(device.load(Program.open(compile_program(model, "npu-4t", [(96, 128)])[0])), frame).outputs[
+        "y"
+    ]
+    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    x = frame.transpose(2, 0, 1)[None].astype(np.float32) / np.float32(255.0)
+    expected = np.rint(session.run(None, {"x": x})[0][0].transpose(1, 2, 0) * 255.0).astype(np.uint8)
+    np.testing.assert_array_equal(image, expected)
 
 
 def test_export_is_deterministic(network: QuantVsrNet) -> None:
