@@ -66,7 +66,7 @@ def _with_residual(graph: Graph, add: Add) -> Graph:
         if operator is add:
             continue
         if isinstance(operator, Conv) and operator.result == add.a:
-            residual = Residual(add.b, add.b_view, add.clamp)
+            residual = Residual(add.b, add.b_view, add.clamp, add.subtract)
             origin = (*operator.origin, *add.origin)
             operator = replace(operator, result=add.result, residual=residual, origin=origin)
         operators.append(operator)
