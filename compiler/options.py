@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from compiler.errors import CompileError
+
+_VERSION = re.compile(r"^\d{1,4}(\.\d{1,4}){0,3}$")
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class CompileOptions:
             raise CompileError("stripe rows", f"{self.stripe_rows} rows", "give at least 1, or leave the option out")
         if not 1 <= self.streams <= 64:
             raise CompileError("streams", f"{self.streams} streams", "give 1 to 64")
+        if self.driver is not None and not _VERSION.match(self.driver):
+            raise CompileError("driver", f"{self.driver!r} is not a version", "write for example 1.2.0")
 
 
 DEFAULT = CompileOptions()

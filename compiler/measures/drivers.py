@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from compiler.errors import CompileError, UnsupportedModel
@@ -10,13 +9,9 @@ from compiler.ir import Graph
 from compiler.operators import unsupported
 from contracts.npu import load_spec
 
-_VERSION = re.compile(r"^\d{1,4}(\.\d{1,4}){0,3}$")
-
 
 def check_driver(version: str, targets: Sequence[str], graphs: Iterable[Graph]) -> None:
     """Raise CompileError when a target knows no such driver, or when it lacks an operator of a fused graph."""
-    if not _VERSION.match(version):
-        raise CompileError("driver", f"{version!r} is not a version", "write for example 1.2.0")
     for target in targets:
         spec = load_spec(target)
         if not spec.supports_driver(version):

@@ -71,7 +71,8 @@ def _host() -> str:
 def _drivers() -> str:
     text = (
         "A program for an older driver is refused with the operators that the driver lacks (`compile --driver`);\n"
-        "a subtraction, fused or not, needs 1.1.0 like the tables."
+        "a subtraction, fused or not, needs 1.1.0 like the tables. An addition or subtraction whose second operand is\n"
+        "made by a convolution is fused into it for 1.3.0 and later, and is a command of its own for an older driver."
     )
     rows = [f"| {what} | {MINIMUM_DRIVER[kind]} |" for what, kind in _COMMANDS.items()]
     assert {*_COMMANDS.values(), Part, Clip} >= set(MINIMUM_DRIVER)

@@ -44,6 +44,9 @@ HOST_REASONS: Mapping[HostFunction, str] = {
     HostFunction.GLOBAL_MOTION_WARP: "addresses that depend on data have no NPU command",
 }
 
+RESIDUAL_FIRST_DRIVER = "1.3.0"
+"""The oldest driver that adds a convolution's result as the second operand."""
+
 MINIMUM_DRIVER: Mapping[type, str] = {
     Conv: "1.0.0",
     Add: "1.0.0",
@@ -73,11 +76,14 @@ def _placed(step: Simple) -> Placed:
 
 
 def minimum_driver(step: Simple) -> str:
-    """The oldest driver that runs an operator. A subtraction needs the second driver, an addition the first."""
+    """The oldest driver that runs an operator. A subtraction needs the second driver, an addition the first, and
+    one that is fused behind its second operand the fourth.
+    """
     if isinstance(step, Add) and step.subtract:
         return "1.1.0"
-    if isinstance(step, Conv) and step.residual is not None and step.residual.subtract:
-        return "1.1.0"
+    if isinstance(step, Conv) and step.residual is not None:
+        subtraction = "1.1.0" if step.residual.subtract else MINIMUM_DRIVER[Conv]
+        return RESIDUAL_FIRST_DRIVER if step.residual.first else subtraction
     return MINIMUM_DRIVER.get(type(step), "1.1.0")
 
 
@@ -89,9 +95,14 @@ def unsupported(graph: Graph, driver: str) -> tuple[str, ...]:
 def _lacks(graph: Graph, driver: str) -> Iterator[str]:
     for step in opened(graph.operators):
         needed = minimum_driver(step)
-        if _version(driver) < _version(needed):
+        if older(driver, needed):
             node = ", ".join(step.origin) or step.name
             yield f"{node}: {type(step).__name__} needs driver {needed}, {driver} lacks it"
+
+
+def older(driver: str, needed: str) -> bool:
+    """Whether a driver version is below another; raises ValueError when one is none."""
+    return _version(driver) < _version(needed)
 
 
 def _version(text: str) -> tuple[int, ...]:

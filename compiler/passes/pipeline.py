@@ -36,6 +36,12 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
+OLD_PASSES: tuple[Pass, ...] = tuple(
+    ResidualFusion(residual_first=False) if isinstance(step, ResidualFusion) else step for step in PASSES
+)
+"""For drivers that add a convolution's result as the first operand only."""
+
+
 @dataclass(frozen=True)
 class Fused:
     """The graph after all passes, the log of changes, and the edges that stayed."""

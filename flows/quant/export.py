@@ -166,6 +166,6 @@ def _residual(writer: QdqWriter, name: str, source: Edge, block: QuantBlock) -> 
     middle = _conv_relu(writer, f"{name}_expand", source, block.expand, block.mid_grid)
     linear = writer.conv(f"{name}_project", middle, conv_codes(block.project, middle.encoding))
     branch = writer.quantize(linear, encoding(block.branch_grid))
-    # The device adds a convolution's result as the first operand; the order decides rounding ties.
+    # A convolution's result first: drivers before 1.3.0 fuse this order only (it decides rounding ties).
     total = writer.node("Add", [branch.name, source.name], f"{name}_sum")
     return writer.quantize(total, encoding(block.sum_grid))

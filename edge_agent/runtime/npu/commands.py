@@ -12,7 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_LAUNCH, FLAG_PER_CHANNEL, REGION, Op, Space
+from contracts.npu.program import (
+    FLAG_DISPATCH,
+    FLAG_GLOBAL,
+    FLAG_LAUNCH,
+    FLAG_PER_CHANNEL,
+    FLAG_RESIDUAL_FIRST,
+    REGION,
+    Op,
+    Space,
+)
 from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.regions import Region, make_region
 from edge_agent.runtime.npu.requantize import PairParameters
@@ -31,7 +40,9 @@ class Clamp:
 
 @dataclass(frozen=True)
 class Command:
-    """One decoded command; regions that the operation does not use are None."""
+    """One decoded command; regions that the operation does not use are None. `addition` has the source's facts
+    as a and the residual's as b, also where `residual_first` exchanges them in the sum.
+    """
 
     index: int
     op: Op
@@ -39,6 +50,7 @@ class Command:
     dispatch: bool
     per_channel: bool
     whole_map: bool
+    residual_first: bool
     kernel: int
     event: int
     wait: int
@@ -108,6 +120,7 @@ def _decode(
         dispatch=bool(value["flags"] & FLAG_DISPATCH),
         per_channel=bool(value["flags"] & FLAG_PER_CHANNEL),
         whole_map=bool(value["flags"] & FLAG_GLOBAL),
+        residual_first=op is Op.CONV and used and bool(value["flags"] & FLAG_RESIDUAL_FIRST),
         kernel=value["kernel"],
         event=value["event"],
         wait=value["wait"],
