@@ -95,6 +95,7 @@ class Agent:
         self._parts, self._settings = parts, settings
         self._change: Change | None = None
         self._syncing = threading.Lock()
+        self._composed_by: Playback | None = None
         self._health = HealthWindow(settings.budget_ms)
         self._health_since = parts.clock.now()
         self.counters = Counters()
@@ -141,6 +142,7 @@ class Agent:
         self.counters.frames += 1
         if self.killed:
             self.counters.killed_frames += 1
+            self._composed_by = None
             self._parts.sink.write(enlarge(frame.pixels))
             return True
         self._play(frame)
@@ -219,6 +221,9 @@ class Agent:
 
     def _compose(self, playback: Playback, frame: SourceFrame) -> Played:
         try:
+            if frame.first or playback is not self._composed_by:
+                playback.begin()
+            self._composed_by = playback
             enhanced = playback.upscale(frame)
         except Exception as error:  # whatever a program does, the call goes on with a plain picture
             self._plain(frame, error)

@@ -1,7 +1,8 @@
 """The backend `npu`: the programs of a bundle on one emulated device.
 
 A bundle may carry a second, little set of kernels (piece `model-little.npu`); on a device with a climate the backend
-goes over to it when the device is hot or nearly empty, and back when it has recovered.
+goes over to it when the device is hot or nearly empty, and back when it has recovered. Each set keeps its own states,
+so a net that keeps some begins anew when the set or the size of the frames changes.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class NpuBackend:
         self._limits = limits or KernelSetLimits()
         self._loaded: _Loaded | None = None
         self._set = KernelSet.BIG
+        self._shape: tuple[int, ...] = ()
         self.switches: deque[SetSwitch] = deque(maxlen=SWITCHES_KEPT)
 
     @property
@@ -73,11 +75,15 @@ class NpuBackend:
         outputs = {output.name: output for output in quality.program.profiles[0].outputs}
         self._loaded = _Loaded(device, models, quality, outputs["embedding"])
         self._set = KernelSet.BIG
+        self.reset()
 
     def upscale(self, frame: Pixels) -> Upscaled:
         loaded = self._ready()
         switch = self._choose(loaded)
+        if switch is not None or frame.shape != self._shape:
+            self.reset()
         result = self._run(loaded.device, loaded.models[self._set], frame)
+        self._shape = frame.shape
         (image,) = result.outputs.values()
         return Upscaled(image, result.simulated_ms, lambda: [*_switch_span(switch), *_spans(result)])
 
@@ -87,6 +93,10 @@ class NpuBackend:
         output = loaded.embedding
         embedding = dequantized_mean(result.outputs["embedding"], output.scale, output.zero_point)
         return Observation(result.outputs["features"], embedding, result.simulated_ms)
+
+    def reset(self) -> None:
+        """Begin a new stream."""
+        self._ready().device.reset()
 
     def idle(self, seconds: float) -> None:
         """Let the device rest between frames; what heats up only cools down when time goes by."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -208,6 +209,17 @@ def test_the_surroundings_change_on_their_day(town: Town) -> None:
     assert second is not None
     assert "day.mp4" in first.key
     assert "night.mp4" in second.key
+
+
+def test_a_walk_begins_a_stream_where_it_jumps(tmp_path: Path) -> None:
+    write_video(tmp_path / "a.mp4", frames=12)
+    schedule = parse_schedule({"entries": [{"from": 0, "paths": ["a.mp4"]}]}, tmp_path, 0, "t")
+    walk = PoolSource(FramePool(10_000_000, 4, 3), schedule, lambda: 1.0, stay=6, seed=1)
+    frames = [frame for frame in (walk.next() for _ in range(18)) if frame]
+    for index, (before, frame) in enumerate(itertools.pairwise(frames), 1):
+        jumped = index % 6 == 0 or int(frame.key.split("#")[1]) != int(before.key.split("#")[1]) + 3
+        assert frame.first is jumped
+    assert frames[0].first
 
 
 def test_the_pool_is_bounded_and_passes_over_damaged_clips(tmp_path: Path) -> None:

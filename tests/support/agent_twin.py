@@ -91,6 +91,10 @@ class ToyPlayback:
         self.observer = ObserverParameters.from_bytes(bundle.piece("observer.npz"))
         self.state = "normal"
         self.frames = 0
+        self.begun: list[int] = []
+
+    def begin(self) -> None:
+        self.begun.append(self.frames)
 
     def upscale(self, frame: SourceFrame) -> Enhanced:
         self.frames += 1
