@@ -1,7 +1,8 @@
 """The backend `npu`: the programs of a bundle on one emulated device.
 
-A bundle may carry a second, little set of kernels (piece `model-little.npu`); on a device with a climate the backend
-goes over to it when the device is hot or nearly empty, and back when it has recovered.
+A bundle may carry a second, little set of kernels for the chip's little core (piece `model-little.npu`); on a device
+with a climate the backend goes over to it when the device is hot or nearly empty, and back when it has recovered. What
+a recurrent net keeps goes with it.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class NpuBackend:
         switch = switch_due(self._set, now, self._limits) if now else None
         if switch is None or switch.after not in loaded.models:
             return None
+        loaded.device.carry_states(loaded.models[switch.before], loaded.models[switch.after])
         self._set = switch.after
         self.switches.append(switch)
         return switch
