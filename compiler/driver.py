@@ -17,6 +17,7 @@ from compiler.errors import BadProfile, CompileError
 from compiler.importer import SourceGraph, read_source
 from compiler.ir import Graph
 from compiler.limits import LIMITS
+from compiler.little import PROGRAM, build_little, check_little
 from compiler.measures.drivers import check_driver
 from compiler.options import DEFAULT, CompileOptions
 from compiler.passes.constant_folding import ConstantFolding
@@ -58,6 +59,7 @@ def compile_bundle(
     program and share its constants.
     """
     _check_targets(targets)
+    check_little(options.little, widths or {})
     progress("reading")
     models = [_with_widths(read_model("model", model, profiles, options), widths or {}, profiles, options)]
     if quality is not None:
@@ -68,7 +70,9 @@ def compile_bundle(
     if widths:
         facts["widths"] = {name: hashlib.sha256(data).hexdigest() for name, data in widths.items()}
     build = _build_id(model, quality, observer, targets, sizes, facts, release_version, security_epoch)
-    parts, reports = _compile_targets(models, targets, build, progress, options)
+    parts, reports, notes = _compile_targets(models, targets, build, progress, options)
+    little = {"net": options.little, "targets": [entry.target for entry in reports if entry.program == PROGRAM]}
+    meta = {**meta, "little": little} if little["targets"] else meta
     parts["meta.json"] = pieces.meta_json(build.hex(), meta, targets, sizes, release_version, security_epoch)
     parts.update({f"{entry.name}.onnx": entry.data for entry in models})
     if observer is not None:
@@ -84,6 +88,8 @@ def compile_bundle(
         release_version=release_version,
         security_epoch=security_epoch,
         programs=tuple(reports),
+        little_bytes=sum(entry.size for entry in reports if entry.program == PROGRAM),
+        notes=tuple(notes),
     )
 
 
@@ -157,17 +163,24 @@ def _compile_targets(
     build: bytes,
     progress: Progress,
     options: CompileOptions = DEFAULT,
-) -> tuple[dict[str, bytes], list[ProgramReport]]:
+) -> tuple[dict[str, bytes], list[ProgramReport], list[str]]:
     parts: dict[str, bytes] = {}
     reports: list[ProgramReport] = []
+    notes: list[str] = []
     for target in targets:
         progress(f"compiling for {target}")
         compiled = {entry.name: build_program(entry.profiles, load_spec(target), build, options) for entry in models}
-        own = {entry.name: report_program(entry.name, entry.source, compiled[entry.name]) for entry in models}
+        sources = {entry.name: entry.source for entry in models}
+        progress(f"compiling for {target}, little core")
+        little = build_little(models[0].profiles, target, build, options)
+        if little.program is not None:
+            compiled[PROGRAM], sources[PROGRAM] = little.program, models[0].source
+        notes += [little.reason] if little.reason else []
+        own = {name: report_program(name, sources[name], program) for name, program in compiled.items()}
         parts.update(_target_pieces(build.hex(), target, compiled, own))
         parts["preprocess.json"] = pieces.preprocess(build.hex(), compiled)
         reports += own.values()
-    return parts, reports
+    return parts, reports, notes
 
 
 def _profile_sizes(source: SourceGraph, sizes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

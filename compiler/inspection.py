@@ -36,6 +36,7 @@ def _program(view: ProgramView) -> dict[str, object]:
     return {
         "program": view.name,
         "target": view.target,
+        "core": view.core,
         "build_id": view.program.build_id.hex(),
         "constants_bytes": len(view.program.constants),
         "quant_bytes": len(view.program.quant),

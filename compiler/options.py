@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from compiler.errors import CompileError
 
 _VERSION = re.compile(r"^\d{1,4}(\.\d{1,4}){0,3}$")
+SAME, NONE = "same", "none"
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class CompileOptions:
     `depth_first`: stripes of rows across kernels. `double_buffer`: transfers run one stripe ahead.
     `stripe_rows`: rows of a stripe, chosen by search when None. `streams`: frames computed by one launch.
     `driver`: the oldest driver that must run the program, the target's minimum when None.
+    `little`: the net of the kernels for the little core: `same` as the big ones, the name of a width, or `none`.
     """
 
     fuse: bool = True
@@ -25,6 +27,7 @@ class CompileOptions:
     stripe_rows: int | None = None
     streams: int = 1
     driver: str | None = None
+    little: str = SAME
 
     def __post_init__(self) -> None:
         if self.stripe_rows is not None and self.stripe_rows < 1:

@@ -45,6 +45,7 @@ def kernel_metadata(
     for name, program in programs.items():
         report = reports[name]
         body[name] = {
+            "core": report.core,
             "operators_before": report.operators_before,
             "launches": report.launches,
             "kernels": _kernels(program),

@@ -21,7 +21,7 @@ def render_report(console: Console, report: CompileReport) -> None:
     """The result of a compilation."""
     for program in report.programs:
         for profile in program.profiles:
-            _answers(console, f"{program.target}/{program.program} {profile.name}", profile.answers)
+            _answers(console, _where(program.target, program.program, profile.name, program.core), profile.answers)
     table = _table("program", "profile", "operators", "kernels", "ideal ms", "u85-like ms", "SRAM", "naive", "DDR")
     for program in report.programs:
         for profile in program.profiles:
@@ -42,7 +42,11 @@ def render_report(console: Console, report: CompileReport) -> None:
         _lines(console, head, (f"{e.producer} → {e.consumer} stays unfused: {e.reason}" for e in program.unfused))
         for profile in program.profiles:
             _lines(console, f"{head} {profile.name}", (*profile.reasons, *profile.notes))
+    _lines(console, "bundle", report.notes)
     console.print(f"\n[bold]{escape(report.path)}[/bold]  {report.size:,} bytes  release {report.release_version}")
+    if report.little_bytes:
+        told = f"of them {report.little_bytes:,} for the little core ({share(report.little_bytes / report.size)})"
+        console.print(f"{told}; --little none leaves it out", highlight=False)
     console.print(f"build {report.build_id}  sha384 {report.digest[:16]}…")
 
 
@@ -67,7 +71,8 @@ def render_inspection(console: Console, view: FileView) -> None:
 
 def _render_profile(console: Console, program: ProgramView, view: ProfileView) -> None:
     console.print()
-    _answers(console, f"{program.target}/{program.name} {view.profile.name}", view_answers(program, view))
+    where = _where(program.target, program.name, view.profile.name, program.core)
+    _answers(console, where, view_answers(program, view))
     frames = [frame.usage for frame in view.frames]
     heads = (f"{frame.array_model} µs" for frame in frames)
     table = _table("kernel", *heads, "waits", "stripes", "MMAC", "DDR", "hidden", "limited by")
@@ -123,6 +128,10 @@ def _once(rows: Iterable[Row]) -> Iterator[Row]:
         if fact not in seen:
             seen.add(fact)
             yield row
+
+
+def _where(target: str, program: str, profile: str, core: str) -> str:
+    return f"{target}/{program} {profile}" + (" on the little core" if core == "little" else "")
 
 
 def _answers(console: Console, where: str, lines: Sequence[tuple[str, str]]) -> None:

@@ -9,7 +9,7 @@ from compiler.importer import SourceGraph
 from compiler.measures.compiled import profile_answers, spilled
 from compiler.passes.base import Unfused
 from compiler.program_builder import CompiledProfile, CompiledProgram
-from contracts.npu import load_spec
+from contracts.npu import chip_of, core_name, load_spec
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class ProgramReport:
     unfused: tuple[Unfused, ...]
     changes: tuple[str, ...]
     profiles: tuple[ProfileReport, ...]
+    core: str = "big"
+    """Which core of the target runs it: big or little."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,11 @@ class CompileReport:
     release_version: str
     security_epoch: int
     programs: tuple[ProgramReport, ...]
+    little_bytes: int = 0
+    """What the little kernels add to the bundle."""
+
+    notes: tuple[str, ...] = ()
+    """What concerns no single program, for example why a target has no little kernels."""
 
     def program(self, target: str, name: str = "model") -> ProgramReport:
         """The report of one program; raises KeyError."""
@@ -91,7 +98,8 @@ def report_program(name: str, source: SourceGraph, compiled: CompiledProgram) ->
     profiles = tuple(_report_profile(compiled, profile) for profile in compiled.profiles)
     return ProgramReport(
         program=name,
-        target=compiled.target,
+        target=chip_of(compiled.target),
+        core=core_name(compiled.target),
         kernels=len(compiled.names) - 1,
         operators_before=_operator_count(source),
         launches=max(profile.ideal.launches for profile in compiled.profiles),

@@ -46,7 +46,8 @@ def _pairs(view: FileView) -> list[tuple[ProgramView, ProfileView]]:
 
 
 def _where(program: ProgramView, profile: ProfileView | None = None) -> str:
-    return f"{program.target}/{program.name}" + (f" {profile.profile.name}" if profile else "")
+    core = " (little core)" if program.core == "little" else ""
+    return f"{program.target}/{program.name}" + (f" {profile.profile.name}" if profile else "") + core
 
 
 def _anchor(program: ProgramView, profile: ProfileView) -> str:

@@ -16,7 +16,7 @@ from compiler.measures.kernels import FrameUsage, frame_usage
 from compiler.measures.live_ranges import Kind, LiveRange, live_ranges
 from compiler.timing import Commands, FrameEstimate, estimate
 from contracts.bundle import Bundle
-from contracts.npu import ArrayModel, NpuSpec, Op, Profile, Program, Space, load_spec
+from contracts.npu import ArrayModel, NpuSpec, Op, Profile, Program, Space, chip_of, core_name, load_spec
 
 Facts = Mapping[str, Any]  # Any: JSON of the bundle's pieces
 OUTSIDE = (Kind.INPUT, Kind.OUTPUT, Kind.STATE)  # kinds that live in DDR whatever the plan
@@ -98,8 +98,13 @@ class ProgramView:
 
     @property
     def target(self) -> str:
-        """The NPU that it is made for."""
-        return self.program.target
+        """The NPU that it is made for, whichever of its cores."""
+        return chip_of(self.program.target)
+
+    @property
+    def core(self) -> str:
+        """Which core runs it: big or little."""
+        return core_name(self.program.target)
 
     @property
     def unfused(self) -> tuple[Facts, ...]:

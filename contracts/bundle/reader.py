@@ -20,6 +20,7 @@ from contracts.bundle.limits import LIMITS
 from contracts.bundle.manifest import MANIFEST, Manifest
 from contracts.bundle.writer import ALIGNMENT
 from contracts.npu.program import DamagedProgram, Program, ProgramError
+from contracts.npu.spec import chip_of
 
 _REFETCH = "fetch the bundle again"
 
@@ -60,14 +61,14 @@ class Bundle:
         return cast("dict[str, Any]", json.loads(bytes(self.piece(name))))
 
     def program(self, target: str, name: str) -> Program:
-        """The program ``model`` or ``quality`` for a target; raises BundleError."""
+        """The program ``model``, ``model-little`` or ``quality`` of a target; raises BundleError."""
         if target not in self.targets:
             known = ", ".join(self.targets) or "none"
             raise MissingPiece(f"{target}/{name}.npu", f"the bundle has targets {known}", f"build it for {target}")
         piece = f"{target}/{name}.npu"
         try:
             program = Program.open(self.piece(piece))
-            if program.target != target:
+            if chip_of(program.target) != target:
                 raise DamagedProgram(f"compiled for {program.target}, stored for {target}")
         except ProgramError as error:
             raise DamagedPiece(piece, str(error), "build the bundle again") from error

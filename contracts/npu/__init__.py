@@ -15,7 +15,7 @@ from contracts.npu.program import (
     Space,
     StateTensor,
 )
-from contracts.npu.spec import ArrayModel, NpuSpec, UnknownTarget, load_spec, target_names
+from contracts.npu.spec import ArrayModel, NpuSpec, UnknownTarget, chip_of, core_name, load_spec, target_names
 
 __all__ = [
     "COMMAND",
@@ -32,6 +32,8 @@ __all__ = [
     "Space",
     "StateTensor",
     "UnknownTarget",
+    "chip_of",
+    "core_name",
     "load_spec",
     "target_names",
 ]

@@ -3,8 +3,12 @@
 Both the compiler (estimate) and the emulated device (simulation) read these fields; neither keeps a constant
 of its own. The timing rules that use them are prose in ``docs/reference/npu-spec.md``.
 
+A target may have a little core, ``<target>/little``: the same chip with less of the array and of the SRAM switched on,
+and less power. Its data are the fields of the target that differ.
+
 Invariants: a specification is immutable; an unknown target names the known ones; ``ideal`` and ``u85-like``
-array models exist in every target."""
+array models exist in every target and its little core; a little core has the target's memories, clock and drivers, and
+no more of anything."""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+LITTLE = "/little"
 Whole = TypeVar("Whole", int, npt.NDArray[np.int64])
 
 
@@ -103,6 +108,8 @@ class NpuSpec:
     array_models: tuple[ArrayModel, ...]
     dvfs: tuple[OperatingPoint, ...]
     thermal: Thermal
+    little: str | None = None
+    """Name under which :func:`load_spec` gives the little core of the same chip; None: it has none."""
 
     def array_model(self, name: str) -> ArrayModel:
         """The array model of that name."""
@@ -125,11 +132,30 @@ def target_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def load_spec(name: str) -> NpuSpec:
-    """The specification of the target ``name``; raises :class:`UnknownTarget`."""
-    if name not in target_names():
+    """The specification of the target ``name``, or of its little core ``<target>/little``; raises
+    :class:`UnknownTarget`.
+    """
+    target = chip_of(name)
+    if target not in target_names():
         raise UnknownTarget(name)
-    text = (resources.files(__package__) / "data" / f"{name}.json").read_text(encoding="utf-8")
-    return _parse(cast("dict[str, Any]", json.loads(text)))  # Any: JSON values are checked field by field below
+    text = (resources.files(__package__) / "data" / f"{target}.json").read_text(encoding="utf-8")
+    raw = cast("dict[str, Any]", json.loads(text))  # Any: JSON values are checked field by field below
+    little = raw.pop("little", None)
+    if name == target:
+        return _parse({**raw, "little": target + LITTLE if little else None})
+    if not little:
+        raise UnknownTarget(name)
+    return _parse({**raw, **little, "name": name, "little": None})
+
+
+def chip_of(name: str) -> str:
+    """The target whose chip runs programs for ``name``: the target itself, or that of the little core."""
+    return name.removesuffix(LITTLE)
+
+
+def core_name(name: str) -> str:
+    """Which core of its chip runs programs for ``name``: ``big`` or ``little``."""
+    return "little" if name.endswith(LITTLE) else "big"
 
 
 def _parse(raw: dict[str, Any]) -> NpuSpec:  # Any: straight from JSON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -30,6 +30,8 @@ class BuildRequest(Message):
     security_epoch: Annotated[int, Field(ge=0)] = 1
     targets: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] = ("npu-4t", "npu-2t")
     profiles: Annotated[tuple[tuple[int, int], ...], Field(min_length=1, max_length=16)]
+    little: Literal["same", "none"] = "same"
+    """Whether the bundle has kernels for the little core, which a hot or nearly empty device runs."""
     evaluation_sets: Annotated[tuple[str, ...], Field(max_length=16)] = ()
     parent_build: str | None = None
     float_psnr: dict[str, float] = Field(default_factory=dict)

@@ -17,13 +17,14 @@ from contracts.bundle import Bundle, BundleError
 from contracts.lab.messages import PROTOCOL, Array, Message
 from contracts.npu.program import Program, ProgramError
 from edge_agent.runtime.npu import Faults, LoadedProgram, NpuDevice, NpuError
+from edge_agent.runtime.npu.bound import core_of
 from edge_agent.runtime.npu.checking import check_profile
 from edge_agent.runtime.npu.device import RunResult, find_profile
 from edge_agent.runtime.npu.faults import FaultsInvalid
 from edge_agent.runtime.npu.timing import KernelTime
 
 Answer = tuple[dict[str, object], Mapping[str, Array]]
-BUNDLE_PROGRAMS = ("model", "quality")
+BUNDLE_PROGRAMS = ("model", "model-little", "quality")
 MICRO_PROGRAMS_KEPT = 8
 _EXPECTED = (NpuError, BundleError, ProgramError, FaultsInvalid, OSError, KeyError, ValueError)
 
@@ -150,11 +151,12 @@ class LabDevice:
     def _check(self, request: Message) -> Answer:
         loaded = self._program(request)
         wanted = request.header.get("profile")
+        spec = core_of(self._device.spec, loaded.program.target)
         findings = []
         for index, entry in enumerate(loaded.program.profiles):
             if wanted in (None, entry.name):
                 memory_map = self._memory_map(str(request.header["program"]), entry.name)
-                findings += check_profile(loaded.program, index, self._device.spec, memory_map)
+                findings += check_profile(loaded.program, index, spec, memory_map)
         return {"findings": findings}, {}
 
     def _memory_map(self, program: str, profile: str) -> dict[str, object] | None:

@@ -1,8 +1,8 @@
 """The backend `npu`: the programs of a bundle on one emulated device.
 
-A bundle may carry a second, little set of kernels (piece `model-little.npu`); on a device with a climate the backend
-goes over to it when the device is hot or nearly empty, and back when it has recovered. Each set keeps its own states,
-so a net that keeps some begins anew when the set or the size of the frames changes.
+A bundle may carry a second, little set of kernels for the chip's little core (piece `model-little.npu`); on a device
+with a climate the backend goes over to it when the device is hot or nearly empty, and back when it has recovered. What
+a recurrent net keeps goes with it; it begins anew when the size of the frames changes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class NpuBackend:
     def upscale(self, frame: Pixels) -> Upscaled:
         loaded = self._ready()
         switch = self._choose(loaded)
-        if switch is not None or frame.shape != self._shape:
+        if frame.shape != self._shape:
             self.reset()
         result = self._run(loaded.device, loaded.models[self._set], frame)
         self._shape = frame.shape
@@ -107,6 +107,7 @@ class NpuBackend:
         switch = switch_due(self._set, now, self._limits) if now else None
         if switch is None or switch.after not in loaded.models:
             return None
+        loaded.device.carry_states(loaded.models[switch.before], loaded.models[switch.after])
         self._set = switch.after
         self.switches.append(switch)
         return switch

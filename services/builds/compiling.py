@@ -17,6 +17,7 @@ from pathlib import Path
 
 from compiler.driver import compile_bundle
 from compiler.errors import CompileError, InternalError
+from compiler.options import CompileOptions
 from contracts.wire import BuildRequest
 from services.builds.limits import WORK
 
@@ -98,6 +99,7 @@ def _compile(folder: Path, request: BuildRequest) -> dict[str, object]:
             folder / BUNDLE,
             request.release_version,
             request.security_epoch,
+            options=CompileOptions(little=request.little),
         )
     except CompileError as error:
         kind = "internal" if isinstance(error, InternalError) else "refused"

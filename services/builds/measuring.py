@@ -8,7 +8,7 @@ only through the lab protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ from services.builds.limits import WORK
 from services.builds.measurements import KernelCost, Measurement
 from services.builds.oracle import Oracle
 
-PROGRAMS = ("model", "quality")
+LITTLE = "model-little"
+PROGRAMS = ("model", LITTLE, "quality")
 SYNTHETIC = "synthetic"
 
 
@@ -42,6 +43,17 @@ def synthetic(profile: str) -> Clip:
     return Clip(f"{SYNTHETIC}-{profile}", "", "none", profile, lambda: _noise(profile))
 
 
+def first_frames(clip: Clip) -> Clip:
+    """The first frames of a clip, under a name of their own."""
+    count = WORK.oracle_frames
+
+    def load() -> Frames:
+        frames = clip.load()
+        return replace(frames, lr=frames.lr[:count], hr=frames.hr[:count], clip=frames.clip[:count])
+
+    return replace(clip, frames_key=f"{clip.frames_key}-first-{count}", load=load)
+
+
 def _noise(profile: str) -> Frames:
     height, width = (int(side) for side in profile.split("x"))
     shape = (WORK.synthetic_frames, height, width, 3)
@@ -58,10 +70,16 @@ class Play:
 
 
 def plan(bundle: Bundle, target: str, clips: Sequence[Clip]) -> Iterator[Play]:
-    """Everything to play on one device class: every set in the profile that fits, synthetic frames where none fits."""
+    """Everything to play on one device class: every set in the profile that fits, synthetic frames where none fits.
+    The little kernels are the same net: a few frames of each set say whether they give the oracle's integers.
+    """
     for name in PROGRAMS:
+        if name == LITTLE and f"{target}/{LITTLE}.npu" not in bundle.names:
+            continue
         for profile in bundle.program(target, name).profiles:
             fitting = [clip for clip in clips if clip.profile == profile.name]
+            if name == LITTLE:
+                fitting = [first_frames(clip) for clip in fitting]
             for clip in fitting or [synthetic(profile.name)]:
                 yield Play(name, clip)
 
@@ -118,8 +136,12 @@ def _against_oracle(
     bundle: Bundle, program: str, profile: Profile, frames: Frames, outputs: Mapping[str, NDArray[np.uint8]]
 ) -> quality.Disagreement:
     chosen = _spread(len(frames.lr), WORK.oracle_frames)
-    expected = Oracle(bundle.piece(f"{program}.onnx")).run(frames.lr[chosen], profile)
+    expected = Oracle(bundle.piece(f"{_source(program)}.onnx")).run(frames.lr[chosen], profile)
     return quality.merge([quality.disagreement(outputs[name][chosen], expected[name]) for name in expected])
+
+
+def _source(program: str) -> str:
+    return "model" if program == LITTLE else program
 
 
 def _spread(count: int, wanted: int) -> NDArray[np.int64]:

@@ -102,7 +102,8 @@ def test_experiments_switch_parts_of_the_compiler_off(folder: Path) -> None:
 
 def test_widths_become_profiles_of_one_program(folder: Path) -> None:
     result = compiled(folder, "wide.onnx", "w.elb", "--json", "--width", f"0.5={folder / 'vsr.onnx'}")
-    (program,) = json.loads(result.stdout)["programs"]
+    program, little = json.loads(result.stdout)["programs"]
+    assert [profile["name"] for profile in little["profiles"]] == ["64x96"]
     assert [profile["name"] for profile in program["profiles"]] == ["64x96", "64x96@0.5"]
     assert run("inspect", folder / "w.elb", "--html", folder / "w.html").exit_code == 0
 
@@ -154,7 +155,7 @@ def test_a_stream_without_sense_is_one_line(folder: Path, field: str, value: int
 def test_verify_accepts_a_good_bundle(folder: Path) -> None:
     result = run("verify", folder / "a.elb")
     assert result.exit_code == 0
-    assert result.stdout.count("verified") == 2
+    assert result.stdout.count("verified") == 3
 
 
 def test_verify_refuses_a_damaged_bundle(folder: Path) -> None:

@@ -53,6 +53,7 @@ def test_the_bundle_has_every_piece(tmp_path: Path) -> None:
             for target in TARGETS
             for piece in (
                 "model.npu",
+                "model-little.npu",
                 "quality.npu",
                 "memory_map.json",
                 "kernel_metadata.json",
@@ -140,7 +141,7 @@ def test_the_baseline_has_a_total_for_each_program_profile_and_array_model(tmp_p
     rows = list(csv.DictReader(io.StringIO(table)))
     assert tuple(rows[0]) == BASELINE_COLUMNS
     totals = [row for row in rows if row["kernel"] == "total"]
-    assert len(totals) == 2 * 2 * 2
+    assert len(totals) == 3 * 2 * 2
     for total in totals:
         key = ("program", "profile", "array_model")
         kernels = [r for r in rows if r["kernel"] != "total" and all(r[k] == total[k] for k in key)]

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from contracts.npu.program import Profile, Program
-from contracts.npu.spec import ArrayModel
+from contracts.npu.spec import ArrayModel, NpuSpec, chip_of, load_spec
 from edge_agent.runtime.npu.binder import Binder, BoundCommand
 from edge_agent.runtime.npu.engines.base import Bytes, Engine, Step
 from edge_agent.runtime.npu.errors import PlanViolation
@@ -27,12 +27,15 @@ class BoundProfile:
 
     def __init__(self, memory: Memory, program: Program, index: int, engine: Engine) -> None:
         profile, stream = program.profiles[index], program.commands(index)
+        self._spec = core_of(memory.spec, program.target)
         _check_sizes(memory, profile, len(stream))
         self.profile = profile
         self.names = program.names
         self.ddr = aligned_zeros(profile.ddr_extent)
         memory.resident = None  # binding loads constants into the SRAM
-        self.commands = Binder(program, memory.sram, self.ddr, engine).bind(stream, profile.n_prologue)
+        self.commands = Binder(program, memory.sram[: self._spec.sram_bytes], self.ddr, engine).bind(
+            stream, profile.n_prologue
+        )
         self.residency = self._residency(program)
         self._prologue = _flat(self.commands[: profile.n_prologue])
         self._frame = _flat(self.commands[profile.n_prologue :])
@@ -45,7 +48,6 @@ class BoundProfile:
             state.name: _image(self.ddr, state.ddr_offset, (state.height, state.width, state.channels), state.name)
             for state in profile.states
         }
-        self._spec = memory.spec
         self._times: dict[tuple[str, float, bool], FrameTime] = {}
 
     def _residency(self, program: Program) -> object:
@@ -90,7 +92,7 @@ class BoundProfile:
     def timeline(self, array: ArrayModel, mhz: float) -> list[CommandTime]:
         """Return when each command of a frame runs, in stream order."""
         frame = [bound.command for bound in self.commands[self.profile.n_prologue :]]
-        return list(Timer(self._spec, array, mhz).timeline(frame))
+        return list(self._timer(array, mhz).timeline(frame))
 
     def occupancy(self) -> list[int]:
         """Return the bytes of SRAM held while each command of the frame runs."""
@@ -107,12 +109,21 @@ class BoundProfile:
             cut = self.profile.n_prologue
             part = self.commands[:cut] if prologue else self.commands[cut:]
             commands = [bound.command for bound in part]
-            self._times[key] = Timer(self._spec, array, mhz).time(commands, self.names)
+            self._times[key] = self._timer(array, mhz).time(commands, self.names)
         return self._times[key]
+
+    def _timer(self, array: ArrayModel, mhz: float) -> Timer:
+        """Return a timer of the core that the program is made for."""
+        return Timer(self._spec, self._spec.array_model(array.name), mhz)
 
     def _name(self, bound: BoundCommand) -> str:
         kernel = bound.command.kernel
         return self.names[kernel] if kernel < len(self.names) else ""
+
+
+def core_of(chip: NpuSpec, target: str) -> NpuSpec:
+    """Return the specification of the core of `chip` that a program for `target` runs on."""
+    return chip if target in (chip.name, chip_of(target)) else load_spec(target)
 
 
 def _flip(targets: tuple[Bytes, ...], byte: int, bit: int) -> None:

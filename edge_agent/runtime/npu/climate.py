@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from contracts.npu.spec import NpuSpec
+from contracts.npu.spec import NpuSpec, Thermal
 
 
 @dataclass(frozen=True)
@@ -55,28 +55,32 @@ class DeviceClimate:
         self._ambient = spec.thermal.ambient_c if self._model.ambient_c is None else self._model.ambient_c
         self.now = Conditions(0.0, self._ambient, self._model.charge, 0)
 
-    def power_w(self, busy: float, point: int | None = None) -> float:
-        """Return the watts of the NPU when its array works for the share `busy` of the time."""
-        thermal, points = self._spec.thermal, self._spec.dvfs
+    def power_w(self, busy: float, point: int | None = None, core: Thermal | None = None) -> float:
+        """Return the watts of the NPU when its array works for the share `busy` of the time; `core` has the watts of
+        a little core, the big one's by default.
+        """
+        thermal, points = core or self._spec.thermal, self._spec.dvfs
         at, fastest = points[self.now.point if point is None else point], points[0]
         scale = (at.millivolt / fastest.millivolt) ** 2 * at.mhz / fastest.mhz
         return thermal.idle_w + (thermal.peak_w - thermal.idle_w) * min(max(busy, 0.0), 1.0) * scale
 
-    def steady_c(self, busy: float, point: int | None = None) -> float:
+    def steady_c(self, busy: float, point: int | None = None, core: Thermal | None = None) -> float:
         """Return the temperature that lasting work ends at."""
-        return self._ambient + self._spec.thermal.resistance_c_per_w * self.power_w(busy, point)
+        return self._ambient + self._spec.thermal.resistance_c_per_w * self.power_w(busy, point, core)
 
-    def pass_time(self, seconds: float, busy: float = 0.0) -> Conditions:
-        """Move on by `seconds` of work that keeps the array busy for that share; returns the new conditions."""
+    def pass_time(self, seconds: float, busy: float = 0.0, core: Thermal | None = None) -> Conditions:
+        """Move on by `seconds` of work that keeps the array of `core` busy for that share; returns the new conditions.
+        The other core is powered down meanwhile.
+        """
         if not seconds >= 0.0:
             raise ValueError(f"time goes on by {seconds!r} seconds; give 0 or more")
-        now, steady = self.now, self.steady_c(busy)
+        now, steady = self.now, self.steady_c(busy, core=core)
         nearer = math.exp(-seconds / self._spec.thermal.time_constant_s)
         moved = replace(
             now,
             seconds=now.seconds + seconds,
             temperature_c=steady + (now.temperature_c - steady) * nearer,
-            charge=self._charge(seconds, self.power_w(busy) + self._model.other_w),
+            charge=self._charge(seconds, self.power_w(busy, core=core) + self._model.other_w),
             since_step_s=now.since_step_s + seconds,
         )
         self.now = self._stepped(moved)

@@ -13,7 +13,7 @@ import numpy as np
 
 from contracts.npu.program import Program
 from contracts.npu.spec import NpuSpec, load_spec
-from edge_agent.runtime.npu.bound import BoundProfile, bound_profile, content_digest
+from edge_agent.runtime.npu.bound import BoundProfile, bound_profile, content_digest, core_of
 from edge_agent.runtime.npu.climate import ClimateModel, Conditions, DeviceClimate
 from edge_agent.runtime.npu.drivers import lacking
 from edge_agent.runtime.npu.engines.base import Bytes, Engine
@@ -28,7 +28,7 @@ from edge_agent.runtime.npu.faults import Faults, FaultSource, RunFaults
 from edge_agent.runtime.npu.limits import LIMITS
 from edge_agent.runtime.npu.loaded import LoadedProgram, RunResult, find_profile
 from edge_agent.runtime.npu.memory import Memory, shared_memory
-from edge_agent.runtime.npu.states import States
+from edge_agent.runtime.npu.states import States, kept
 from edge_agent.runtime.npu.timing import CommandTime, FrameTime
 
 __all__ = ["DEFAULT_ARRAY_MODEL", "LoadedProgram", "NpuDevice", "RunResult", "find_profile"]
@@ -69,6 +69,7 @@ class NpuDevice:
         self._clock_s = 0.0
         self._states = States()
         self._climate = DeviceClimate(self.spec, climate) if climate else None
+        self._core = self.spec
 
     @property
     def faults(self) -> Faults:
@@ -103,7 +104,7 @@ class NpuDevice:
     def idle(self, seconds: float) -> None:
         """Let simulated time go by without work, as between two frames."""
         if self._climate:
-            self._climate.pass_time(seconds)
+            self._climate.pass_time(seconds, core=self._core.thermal)
         self._clock_s += seconds
 
     def load(self, program: Program, *, bind_all: bool = False) -> LoadedProgram:
@@ -111,7 +112,7 @@ class NpuDevice:
 
         Raises ProgramRefused, DriverTooOld, PlanViolation.
         """
-        if program.target != self.spec.name:
+        if program.target not in (self.spec.name, self.spec.little):
             remedy = f"compile for {self.spec.name} or take the bundle's piece for it"
             raise ProgramRefused(f"a program for {program.target}", f"device {self.spec.name}", remedy)
         if not self.spec.supports_driver(self.driver):
@@ -187,7 +188,20 @@ class NpuDevice:
                 bound.run()
             self._states.take(key, bound)
             outputs = {name: place.copy() for name, place in bound.outputs.items()}
+        self._core = core_of(self.spec, loaded.program.target)
         return self._timed(bound, outputs, loaded.faulty)
+
+    def carry_states(self, before: LoadedProgram, after: LoadedProgram) -> None:
+        """Go on with `after` where `before` stopped: what a net keeps is handed over where both keep the same, and
+        forgotten where they do not.
+        """
+        sources = {profile.input: index for index, profile in enumerate(before.program.profiles)}
+        for index, profile in enumerate(after.program.profiles):
+            source = sources.get(profile.input)
+            if source is None:
+                continue
+            keys = (before.digests[source], source), (after.digests[index], index)
+            self._states.carry(*keys, same=kept(before.program.profiles[source]) == kept(profile))
 
     def _make_resident(self, bound: BoundProfile) -> None:
         if self._memory.resident != bound.residency:
@@ -218,7 +232,7 @@ class NpuDevice:
         stretch = self._own_speed * (1.0 + self._jitter * abs(float(self._random.standard_normal())))
         stretch *= self.faults.slow_factor if faulty else 1.0
         seconds = (time.total_ns + switched) * stretch / 1e9
-        began = self._clock_s
+        began, busy = self._clock_s, time.compute_ns / time.total_ns
         self._clock_s += seconds
-        after = self._climate.pass_time(seconds, time.compute_ns / time.total_ns) if self._climate else None
+        after = self._climate.pass_time(seconds, busy, self._core.thermal) if self._climate else None
         return RunResult(outputs, seconds * 1e3, stretch, time, began, after)

@@ -11,6 +11,7 @@ from collections import OrderedDict
 
 import numpy as np
 
+from contracts.npu.program import Profile
 from edge_agent.runtime.npu.bound import BoundProfile
 from edge_agent.runtime.npu.engines.base import Bytes
 from edge_agent.runtime.npu.limits import LIMITS
@@ -44,6 +45,18 @@ class States:
         for name, place in bound.states.items():
             np.copyto(self._kept[key][name], place)
 
+    def carry(self, before: Key, after: Key, *, same: bool) -> None:
+        """Move the states of `before` to `after` when both keep the `same`; else `after` begins anew."""
+        found = self._kept.pop(before, None)
+        self._kept.pop(after, None)
+        if found is not None and same:
+            self._kept[after] = found
+
     def reset(self) -> None:
         """Forget all: the next frame of every program is a first one."""
         self._kept.clear()
+
+
+def kept(profile: Profile) -> dict[str, tuple[int, int, int, float, int]]:
+    """Return what a profile keeps, by name: equal for programs that can go on with each other's states."""
+    return {s.name: (s.height, s.width, s.channels, s.scale, s.zero_point) for s in profile.states}

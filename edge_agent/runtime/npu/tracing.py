@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contracts.npu.program import Program
+from contracts.npu.spec import chip_of
 from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.runtime.npu.device import DEFAULT_ARRAY_MODEL, NpuDevice
 from edge_agent.runtime.npu.kernel_trace import perfetto_json, traced
@@ -28,7 +29,7 @@ def trace_program(program: Program, options: TraceOptions | None = None) -> str:
     """Return the trace (JSON) of random frames; raises KeyError for an unknown profile, NpuError, TraceTooLong."""
     options = options or TraceOptions()
     device = NpuDevice(
-        program.target, array_model=options.array_model, climate=options.climate, seed=options.seed, jitter=0.0
+        chip_of(program.target), array_model=options.array_model, climate=options.climate, seed=options.seed, jitter=0.0
     )
     loaded = device.load(program)
     profile = program.profiles[program.profile_index(options.profile)]
