@@ -43,6 +43,11 @@ _HEADER = np.dtype(
         ("mac", "V32"),
     ]
 )
+USUAL_MEAN, USUAL_SCORE, USUAL_VARIANCE_CODE = 8.0, 100.0, 192
+"""What clipped frames give. Beyond it a report may still be sound, but `decode_report` shall say so."""
+
+_UPPER = np.triu_indices(SUBSPACE)
+_DIAGONAL = np.flatnonzero(_UPPER[0] == _UPPER[1])
 _CHECKED = REPORT_BYTES - MAC_BYTES - 4
 _WORDS = slice(24, 40), slice(60, 84), slice(84, 116)
 assert _HEADER.itemsize == REPORT_BYTES, "the layout here is not the one of drf1.py"
@@ -70,7 +75,7 @@ def headers_of(bodies: Sequence[bytes]) -> list[ReportHeader | None]:
     if not right:
         return found
     rows = np.frombuffer(b"".join(bodies[index] for index in right), _HEADER)
-    good = _acceptable(rows) & (rows["crc"] == [zlib.crc32(bodies[index][:_CHECKED]) for index in right])
+    good = _sound(rows) & (rows["crc"] == [zlib.crc32(bodies[index][:_CHECKED]) for index in right])
     for index, fine in zip(right, good.tolist(), strict=True):
         if fine:
             found[index] = header_of(bodies[index])
@@ -85,17 +90,20 @@ def header_of(body: bytes) -> ReportHeader | None:
     return ReportHeader(bytes(body[8:24]), struct.unpack_from("<I", body, 40)[0], *words)
 
 
-def _acceptable(rows: NDArray[np.void]) -> NDArray[np.bool_]:
+def _sound(rows: NDArray[np.void]) -> NDArray[np.bool_]:
     frames = rows["frames"]
     finite = np.isfinite(rows["score"]) & np.isfinite(rows["mean"]).all(1) & np.isfinite(rows["covariance"]).all(1)
     moves = rows["variance"].any(1) | (frames == 1)
     adds_up = (rows["histogram"].sum(2, dtype=np.int64) == frames[:, None]).all(1)
     saturated = (rows["flags"] & SATURATED).astype(bool)
+    usual = (np.abs(rows["score"]) <= USUAL_SCORE) & (np.abs(rows["mean"]) <= USUAL_MEAN).all(1)
+    usual &= (rows["variance"] <= USUAL_VARIANCE_CODE).all(1) & (rows["covariance"][:, _DIAGONAL] >= 0).all(1)
     sound: NDArray[np.bool_] = (
         (rows["schema"] == SCHEMA)
         & (frames >= 1)
         & (rows["clipped"] <= frames)
         & finite
+        & usual
         & moves
         & (adds_up | saturated)
     )

@@ -23,8 +23,7 @@ class EvaluationRun:
 def take_reports(payloads: Sequence[bytes], now: float) -> None:
     """Store reports from the stream, all or none."""
     with transaction() as session:
-        for payload in payloads:
-            ingest.take(session, payload, now)
+        ingest.take_many(session, payloads, now)
 
 
 def fold_waiting() -> int:
