@@ -30,8 +30,12 @@ MAC_BYTES = 32
 _HEADER = struct.Struct("<4sBBH16s16sIIIfHH24s32s")
 _TRIANGLE = SUBSPACE * (SUBSPACE + 1) // 2
 _BODY = 2 * DIMENSIONS + DIMENSIONS + 2 * _TRIANGLE + 2 * HISTOGRAMS * BINS
+_UPPER = np.triu_indices(SUBSPACE)
 REPORT_BYTES = _HEADER.size + _BODY + 4 + MAC_BYTES
 SATURATED = 1
+
+_VARIANCES: NDArray[np.float32] = np.exp2((np.arange(256) - LOG_ZERO) * LOG_STEP).astype(np.float32)
+_VARIANCES[0] = 0.0
 
 
 class ReportError(ValueError):
@@ -116,7 +120,7 @@ def encode_report(report: DriftReport, key: bytes) -> bytes:
         _text(report.tags.device_class, 24),
         _text(report.tags.scenario, 32),
     )
-    upper = report.projected_covariance[np.triu_indices(SUBSPACE)]
+    upper = report.projected_covariance[_UPPER]
     limit = np.finfo(np.float16).max
     body = b"".join(
         (
@@ -157,8 +161,7 @@ def _parse(data: bytes) -> DriftReport:
     variance = _decode_variance(np.frombuffer(data, np.uint8, DIMENSIONS, offset))
     offset += DIMENSIONS
     covariance = np.zeros((SUBSPACE, SUBSPACE), dtype=np.float32)
-    covariance[np.triu_indices(SUBSPACE)] = np.frombuffer(data, "<f2", _TRIANGLE, offset)
-    covariance = covariance + np.triu(covariance, 1).T
+    covariance[_UPPER] = covariance.T[_UPPER] = np.frombuffer(data, "<f2", _TRIANGLE, offset)
     offset += 2 * _TRIANGLE
     counts = np.frombuffer(data, "<u2", HISTOGRAMS * BINS, offset).astype(np.int64).reshape(HISTOGRAMS, BINS)
     try:
@@ -206,8 +209,7 @@ def _encode_variance(variance: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _decode_variance(codes: NDArray[np.uint8]) -> NDArray[np.float32]:
-    value = np.exp2((codes.astype(np.float64) - LOG_ZERO) * LOG_STEP)
-    return np.where(codes == 0, 0.0, value).astype(np.float32)
+    return _VARIANCES[codes]
 
 
 def _text(value: str, size: int) -> bytes:

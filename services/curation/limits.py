@@ -17,6 +17,7 @@ class CurationLimits:
     """Bounds of one task, one answer and one stored thing."""
 
     batch: int = 200
+    ingest_for_s: float = 20.0
     distinct_points: int = 1_000_000
     window_segments: int = 100_000
     epsilon_sample: int = 2_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy.orm import Session
 
 from contracts.wire.curation import TrainingVectorBatch
@@ -12,9 +14,15 @@ from services.kit.database import transaction, try_lock
 
 
 def take_segment(body: bytes, now: float) -> None:
-    """Store one segment from the stream."""
+    """Store one segment."""
+    take_segments([body], now)
+
+
+def take_segments(bodies: Sequence[bytes], now: float) -> None:
+    """Store segments from the stream, all or none."""
     with transaction() as session:
-        ingest.take(session, body, now)
+        for body in bodies:
+            ingest.take(session, body, now)
 
 
 def run_next(now: float, settings: CurationSettings) -> str | None:

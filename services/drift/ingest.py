@@ -44,6 +44,23 @@ def take(session: Session, payload: bytes, now: float) -> bool:
     return session.execute(row.on_conflict_do_nothing().returning(DeviceDay.day)).first() is not None
 
 
+def take_many(session: Session, payloads: Iterable[bytes], now: float) -> None:
+    """Store reports for folding, all in a few statements; what is refused is counted apart."""
+    rows: dict[tuple[str, int], dict[str, object]] = {}
+    for payload in payloads:
+        try:
+            report = decode_report(payload)
+            _check_plausible(report, now)
+        except ReportError as error:
+            reject(session, payload, error.reason, str(error), now)
+            continue
+        row = {"embedding_id": report.embedding_id, "cohort": report.cohort, "payload": payload}
+        rows.setdefault((report.pseudonym, report.day), row)
+    values = [{"pseudonym": pseudonym, "day": day, **rows[pseudonym, day]} for pseudonym, day in sorted(rows)]
+    if values:
+        session.execute(insert(DeviceDay).on_conflict_do_nothing(), values)
+
+
 def reject(session: Session, payload: bytes, reason: str, detail: str, now: float) -> None:
     """Count a report apart, once."""
     digest = hashlib.sha256(payload).hexdigest()

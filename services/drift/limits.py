@@ -18,6 +18,7 @@ class DriftLimits:
     """Bounds of one task, one answer and one stored thing."""
 
     batch: int = 500
+    ingest_for_s: float = 20.0
     fold_batch: int = 2_000
     inbox_days: int = 7
     seen_days: int = 14

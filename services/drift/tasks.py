@@ -4,6 +4,7 @@ point.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -17,7 +18,7 @@ from services.kit.clients import ServiceClient
 from services.kit.database import transaction
 from services.kit.outbox import handler
 from services.kit.settings import settings
-from services.kit.streams import StreamMessage, consume
+from services.kit.streams import StreamMessage, consume_waiting
 from services.kit.tasks import beat, task
 
 STREAM = "telemetry.reports"
@@ -29,8 +30,8 @@ log = structlog.get_logger(__name__)
 @beat("drift.ingest", seconds=2)
 @task(queue="drift", time_limit=60)
 def ingest_reports() -> int:
-    """Take waiting reports from the stream and fold them into their cohort-days."""
-    taken = consume(STREAM, GROUP, _take, batch=LIMITS.batch)
+    """Take waiting reports from the stream, many in a transaction, and fold them into their cohort-days."""
+    taken = consume_waiting(STREAM, GROUP, _take, LIMITS.batch, LIMITS.ingest_for_s)
     service.fold_waiting()
     return taken
 
@@ -81,5 +82,5 @@ def decide_drift_alarm(_key: str, payload: dict[str, Any]) -> None:  # Any: JSON
         )
 
 
-def _take(message: StreamMessage) -> None:
-    service.take_report(message.fields["body"], clock_from_environment().now())
+def _take(messages: Sequence[StreamMessage]) -> None:
+    service.take_reports([message.fields["body"] for message in messages], clock_from_environment().now())

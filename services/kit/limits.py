@@ -45,7 +45,27 @@ class ClientLimits:
     longest_pause_s: float = 5.0
 
 
+@dataclass(frozen=True)
+class TokenLimits:
+    """A valid token is remembered for `remember_s`: a revocation takes effect within that time on the fast routes."""
+
+    remember_s: float = 30.0
+    remembered: int = 50_000
+    batch: int = 500
+    at_once: int = 1
+    waiting: int = 4_000
+
+
+@dataclass(frozen=True)
+class RateLimits:
+    """Subjects whose bucket a process keeps in memory; beyond it the least recent is forgotten (its bucket is full)."""
+
+    subjects: int = 100_000
+
+
 OUTBOX = OutboxLimits()
 STREAM = StreamLimits()
 HTTP = HttpLimits()
 CLIENT = ClientLimits()
+TOKENS = TokenLimits()
+RATE = RateLimits()
