@@ -46,6 +46,7 @@ BUILT_IN = (
     Command("verify", "compiler.cli:verify_command", "Check a bundle's pieces.", "compiler", ("onnx",)),
     Command("compare-perf", "compiler.cli:compare_perf_command", "Compare two bundles' times.", "compiler", ("onnx",)),
     Command("release", "services.releases.cli:app", "Bundles, rollouts, kill switch.", "services", ("fastapi",)),
+    Command("audit", "services.releases.audit_cli:app", "Check the audit trail.", "services", ("fastapi",)),
     Command("retrain", "flows.retrain_cli:retrain", "Learn a better model from hard examples.", "flows", ("torch",)),
     Command("provision", "flows.retrain_cli:provision", "Gate the seed, write the first bundle.", "flows", ("torch",)),
     Command("seed", "flows.cli:seed", "Make the seed models again.", "flows", ("torch",)),
