@@ -45,7 +45,20 @@ class ClientLimits:
     longest_pause_s: float = 5.0
 
 
+@dataclass(frozen=True)
+class TokenLimits:
+    """How long a checked token is believed by routes that fleets poll, in memory and in the cache; tokens in memory.
+
+    `memory_s` is more than two polls of 60 s, so that a device that polls is always known.
+    """
+
+    memory_s: float = 150.0
+    cached_s: float = 300.0
+    held: int = 250_000
+
+
 OUTBOX = OutboxLimits()
+TOKENS = TokenLimits()
 STREAM = StreamLimits()
 HTTP = HttpLimits()
 CLIENT = ClientLimits()
