@@ -41,6 +41,7 @@ BUILT_IN = (
     Command("up", "embedded.cli:up", "Start the platform on this machine; Ctrl-C stops it.", "embedded", ("psutil",)),
     Command("status", "embedded.cli:status", "Say what runs in a state folder.", "embedded", ("psutil",)),
     Command("agent", "edge_agent.cli:app", "A device: run, enrol, show, lab, fleet.", "edge", ("onnxruntime",)),
+    Command("fleet", "edge_agent.simulated.cli:app", "Simulate devices by the ten thousand.", "edge", ("httpx",)),
     Command("compile", "compiler.cli:compile_command", "Compile an INT8 ONNX model.", "compiler", ("onnx",)),
     Command("inspect", "compiler.cli:inspect_command", "Show what a bundle holds.", "compiler", ("onnx",)),
     Command("verify", "compiler.cli:verify_command", "Check a bundle's pieces.", "compiler", ("onnx",)),
