@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 from fastapi import Depends, Request
-from sqlalchemy import func, update
+from sqlalchemy import event, func, update
 from sqlalchemy.orm import Session
 
+from services.kit import token_cache
 from services.kit.database import SessionDep
 from services.kit.models import Token
 from services.kit.problems import Forbidden, Unauthorized
@@ -83,13 +85,15 @@ def issue_token(
 def revoke(session: Session, kind: Kind, subject_id: str) -> int:
     """Revoke every token of this holder; returns how many were still valid."""
     condition = (Token.kind == kind, Token.subject_id == subject_id, Token.revoked_at.is_(None))
-    rows = session.execute(update(Token).where(*condition).values(revoked_at=func.now()).returning(Token.id))
-    return len(rows.all())
+    statement = update(Token).where(*condition).values(revoked_at=func.now()).returning(Token.id)
+    revoked = session.scalars(statement).all()
+    event.listen(session, "after_commit", lambda _session: token_cache.forget(revoked), once=True)
+    return len(revoked)
 
 
 def authenticate(session: Session, token: str) -> Subject:
     """The holder of `token`; raises Unauthorized without saying which check failed."""
-    token_id, secret = split(token)
+    token_id, secret = split_token(token)
     row = session.get(Token, token_id) if token_id else None
     right = hmac.compare_digest(hash_of(secret), row.secret_hash if row else NO_HASH)
     if row is None or not right or row.revoked_at is not None:
@@ -142,7 +146,13 @@ def requires(scope: str, *, cookie: str | None = None) -> Any:  # Any: as FastAP
     return Depends(ScopeGuard(scope, cookie))
 
 
-def split(token: str) -> tuple[str, str]:
+def valid_for_s(session: Session, subject: Subject) -> float:
+    """Seconds until the token expires; infinite for one that does not. The token was just read in this session."""
+    row = session.get_one(Token, subject.token_id)
+    return math.inf if row.expires_at is None else (row.expires_at - datetime.now(UTC)).total_seconds()
+
+
+def split_token(token: str) -> tuple[str, str]:
     """Id and secret of a token; empty where it is not one of ours."""
     prefix, _, rest = token.partition("_")
     token_id, _, secret = rest.partition("_")

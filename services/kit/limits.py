@@ -63,9 +63,22 @@ class RateLimits:
     subjects: int = 100_000
 
 
+@dataclass(frozen=True)
+class PollTokenLimits:
+    """How long a checked token is believed by routes that fleets poll, in memory and in the cache; tokens in memory.
+
+    `memory_s` is more than two polls of 60 s, so that a device that polls is always known.
+    """
+
+    memory_s: float = 150.0
+    cached_s: float = 300.0
+    held: int = 250_000
+
+
 OUTBOX = OutboxLimits()
 STREAM = StreamLimits()
 HTTP = HttpLimits()
 CLIENT = ClientLimits()
 TOKENS = TokenLimits()
+POLL_TOKENS = PollTokenLimits()
 RATE = RateLimits()

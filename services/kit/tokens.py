@@ -19,7 +19,7 @@ from fastapi import Depends, FastAPI, Request
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from services.kit.auth import NO_HASH, REFUSED, SCOPES, Guard, Subject, hash_of, split, subject_of
+from services.kit.auth import NO_HASH, REFUSED, SCOPES, Guard, Subject, hash_of, split_token, subject_of
 from services.kit.batching import Batcher, BatchLimits
 from services.kit.database import transaction
 from services.kit.limits import TOKENS
@@ -47,7 +47,7 @@ class TokenDesk:
 
     async def subject(self, token: str) -> Subject:
         """The holder of `token`; raises Unauthorized without saying which check failed."""
-        token_id, secret = split(token)
+        token_id, secret = split_token(token)
         secret_hash = hash_of(secret)
         known = self._known.get(token_id)
         if known is None or known.until <= self._now():

@@ -209,6 +209,8 @@ def _add_health(
         "latency_log_sum": math.log(_comparable_latency(report)) if timed else 0.0,
         "fidelity_reports": int(measured),
         "fidelity_sum": report.fidelity_lsb if measured else 0.0,
+        "score_reports": int(report.score_mean != 0.0),
+        "score_sum": report.score_mean,
     }
     statement = insert(HealthSum).values(
         rollout_id=placement.rollout_id,
@@ -217,10 +219,12 @@ def _add_health(
         stratum=stratum,
         bucket=placement.bucket,
         degraded=report.state != NORMAL,
+        crashed=report.crashes > 0,
         **counts,
     )
     sums = {name: getattr(HealthSum, name) + statement.excluded[name] for name in counts}
     sums["degraded"] = HealthSum.degraded | statement.excluded.degraded
+    sums["crashed"] = HealthSum.crashed | statement.excluded.crashed
     keys = [HealthSum.rollout_id, HealthSum.device_id, HealthSum.arm]
     session.execute(statement.on_conflict_do_update(index_elements=keys, set_=sums))
 
