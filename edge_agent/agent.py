@@ -212,6 +212,7 @@ class Agent:
             "killed": self.killed,
             "bundles_verified": bundles.verifications,
             "bundles_loaded": bundles.loads,
+            "deltas": self._parts.platform.executor.deltas if self._parts.platform else 0,
             "unverified_bytes_run": self.counters.unverified_frames,
         }
 

@@ -82,6 +82,11 @@ class UpdateExecutor:
         self.downloads = 0
         self.refused = 0
 
+    @property
+    def deltas(self) -> int:
+        """How many bundles came as a delta."""
+        return self._repository.deltas
+
     def run(self, steps: list[Step], going: Going = always) -> Change | None:
         """Carry out `steps`; return the change for the frame loop, if any. Raises Unreachable, OSError.
 
