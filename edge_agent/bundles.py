@@ -28,7 +28,7 @@ class Bundles:
     """The built-in bundle and the stored ones, loaded on demand."""
 
     def __init__(self, factory: Path, store: BundleStore, loader: Loader) -> None:
-        self.store, self._loader = store, loader
+        self.store, self._loader, self._factory = store, loader, factory
         self._verified: set[str] = set()
         self.verifications = 0
         self.loads = 0
@@ -66,6 +66,12 @@ class Bundles:
     def for_slots(self, slots: Slots) -> Playback:
         """Return what `slots` point to. Raises like `open`."""
         return self.open(slots.running.digest) if slots.active else self.built_in
+
+    def at_hand(self, slots: Slots) -> dict[str, Path]:
+        """Bundle files of this device by digest: what a delta may start from."""
+        paths = {digest: self.store.path(digest) for digest in slots.digests()}
+        found = {digest: path for digest, path in paths.items() if path.exists()}
+        return {self.built_in.digest: self._factory, **found}
 
     def is_verified(self, digest: str) -> bool:
         """Tell whether bytes of this digest were verified in this process."""

@@ -20,6 +20,7 @@ from edge_agent.observation import Observation, ObservationSettings
 from edge_agent.observers.hard import HardSettings
 from edge_agent.observers.health import TrialLimits
 from edge_agent.outbox import Outbox
+from edge_agent.pace import Cap
 from edge_agent.platform import HttpStateFeed, Mail, StateFeed, StateKeeper
 from edge_agent.playback import Loader
 from edge_agent.sinks import Mp4Sink, NullSink, Sink
@@ -53,6 +54,8 @@ class DeviceSettings:
     loop: LoopSettings
     outbox_entries: int = 512
     outbox_bytes: int = 8 * 1024 * 1024
+    download_bytes_per_s: float = 0.0
+    """Bandwidth cap; 0 is none."""
 
 
 def settings_of(config: AgentConfig) -> DeviceSettings:
@@ -62,6 +65,7 @@ def settings_of(config: AgentConfig) -> DeviceSettings:
         factory=config.factory_bundle,
         observation=observation_settings(config.tags, config.drift.minimum_frames, config.hard),
         loop=loop_settings(config.upscale_every, config.observe_every, config.health, config.trial),
+        download_bytes_per_s=config.download_kilobytes_s * 1_000.0,
     )
 
 
@@ -100,7 +104,9 @@ def build_agent(
     platform = None
     if transport is not None and identity.joined:
         feed = shared.feed or HttpStateFeed(transport)
-        repository = SignedRepository(settings.folder / "tuf", identity.tuf_root, transport, shared.metadata)
+        cap = Cap(settings.download_bytes_per_s)
+        folder = settings.folder / "tuf"
+        repository = SignedRepository(folder, identity.tuf_root, transport, shared.metadata, disk, cap)
         platform = Platform(
             device_id=identity.device_id,
             keeper=StateKeeper(settings.folder, feed, identity.state_key, disk),

@@ -86,6 +86,8 @@ class AgentConfig(_Section):
     upscale_every: Annotated[int, Field(ge=1, le=1_000)] = 1
     observe_every: Annotated[int, Field(ge=1, le=1_000)] = 1
     sync_s: Annotated[float, Field(gt=0)] = 10.0
+    download_kilobytes_s: Annotated[float, Field(ge=0)] = 0.0
+    """Bandwidth cap of downloads; 0 is none."""
     seed: int = 0
     faults: dict[str, Any] = {}  # Any: JSON, checked by edge_agent.runtime.npu.faults
     durable: bool = True

@@ -201,6 +201,18 @@ class FaultyDisk(Disk):
             raise PowerCut
         super().rename(source, target)
 
+    def append(self, path: Path, data: bytes) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "no space left on device", str(path))
+        if self._cut("append", path):
+            raise PowerCut
+        super().append(path, data)
+
+    def exchange(self, one: Path, other: Path) -> None:
+        if self._cut("exchange", one):
+            raise PowerCut
+        super().exchange(one, other)
+
     def sync_directory(self, path: Path) -> None:
         if self._cut("sync", path):
             raise PowerCut
