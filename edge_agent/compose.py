@@ -11,12 +11,13 @@ from contracts.clock import Clock
 from contracts.device import DeviceTags
 from edge_agent.agent import Agent, LoopSettings, Parts, Platform
 from edge_agent.bundles import Bundles
-from edge_agent.config import AgentConfig, HardConfig, HealthConfig, TrialConfig
+from edge_agent.config import AgentConfig, DriftConfig, HardConfig, HealthConfig, TrialConfig
 from edge_agent.disk import Disk
 from edge_agent.enrol import Identity, enrol, load_identity, lone_identity
 from edge_agent.errors import EnrolmentError
 from edge_agent.journal import Journal
 from edge_agent.observation import Observation, ObservationSettings
+from edge_agent.observers.drift import Evidence
 from edge_agent.observers.hard import HardSettings
 from edge_agent.observers.health import TrialLimits
 from edge_agent.outbox import Outbox
@@ -63,14 +64,15 @@ def settings_of(config: AgentConfig) -> DeviceSettings:
     return DeviceSettings(
         folder=config.state_dir,
         factory=config.factory_bundle,
-        observation=observation_settings(config.tags, config.drift.minimum_frames, config.hard),
+        observation=observation_settings(config.tags, config.drift, config.hard),
         loop=loop_settings(config.upscale_every, config.observe_every, config.health, config.trial),
         download_bytes_per_s=config.download_kilobytes_s * 1_000.0,
     )
 
 
-def observation_settings(tags: DeviceTags, minimum_frames: int, hard: HardConfig) -> ObservationSettings:
-    return ObservationSettings(tags, minimum_frames, HardSettings(**hard.model_dump()))
+def observation_settings(tags: DeviceTags, drift: DriftConfig, hard: HardConfig) -> ObservationSettings:
+    evidence = Evidence(drift.minimum_frames, drift.minimum_sessions, drift.session_pause_s)
+    return ObservationSettings(tags, evidence, drift.spread_hours * 3_600.0, HardSettings(**hard.model_dump()))
 
 
 def loop_settings(upscale_every: int, observe_every: int, health: HealthConfig, trial: TrialConfig) -> LoopSettings:

@@ -35,6 +35,8 @@ class AgentLimits:
     outbox_entries: int = 512
     outbox_bytes: int = 8 * 1024 * 1024
     outbox_entry_bytes: int = 64 * 1024
+    held_reports: int = 4
+    held_bytes: int = 64 * 1024
     rollbacks_kept: int = 16
     trial_boots: int = 3
     trial_arms: int = 8
