@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from contracts.clock import day_of
 from contracts.statistics import DriftReport, ObserverParameters, ReportError, decode_report
 from services.drift.domain.accumulator import CohortDayStatistics, statistics_of
+from services.drift.domain.reading import Reading
 from services.drift.limits import LIMITS
 from services.drift.models import CohortDayRow, DeviceDay, ObserverRow, Rejected
 
@@ -100,11 +101,12 @@ def _observers(session: Session, ids: Iterable[str]) -> dict[str, ObserverParame
 def _fold_into(
     session: Session, key: tuple[str, str, int], rows: list[DeviceDay], observer: ObserverParameters
 ) -> None:
-    merged = CohortDayStatistics()
+    reports = []
     for row in rows:
         assert row.payload is not None
-        merged = merged.merge(statistics_of(decode_report(row.payload), observer.projection))
+        reports.append(decode_report(row.payload))
         row.payload = None
+    merged = statistics_of(reports, Reading.of(observer.projection))
     stored = _locked(session, key)
     total = CohortDayStatistics.from_bytes(stored.statistics).merge(merged)
     stored.statistics = total.to_bytes()
