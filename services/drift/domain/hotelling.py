@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, stats
+from scipy import linalg, special
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -46,10 +46,10 @@ def hotelling_test(gap: Vector, covariance: Matrix, freedom: int) -> MeanTest:
     if freedom <= d:
         raise ValueError(f"Hotelling needs over {d} degrees of freedom, got {freedom}: widen the reference window")
     t2 = float(gap @ linalg.solve(covariance, gap, assume_a="pos"))
-    p = max(float(stats.f.sf(t2 * (freedom - d + 1) / (freedom * d), d, freedom - d + 1)), SMALLEST_P)
+    p = max(float(special.fdtrc(d, freedom - d + 1, t2 * (freedom - d + 1) / (freedom * d))), SMALLEST_P)
     return MeanTest(t2=t2, p=p, z=sigma_of(p))
 
 
 def sigma_of(p: float) -> float:
     """Return the one-sided normal quantile with tail `p`, kept within +-38."""
-    return float(np.clip(stats.norm.isf(p), -Z_CEILING, Z_CEILING))
+    return float(np.clip(-special.ndtri(p), -Z_CEILING, Z_CEILING))

@@ -62,10 +62,10 @@ class Reference:
         """Join the days of a window. Raises ValueError without any day."""
         if not days:
             raise ValueError("a reference needs at least one day")
-        total, within, freedom = Votes.empty(), np.zeros_like(days[0].comoments), 0
+        total, within, freedom = days[0], np.zeros_like(days[0].comoments), 0
         scores, residual = Within(), Within()
-        for day in days:
-            total = total.merge(day)
+        for index, day in enumerate(days):
+            total = total.merge(day) if index else day
             within = within + day.comoments
             freedom += max(day.count - 1, 0)
             scores, residual = scores.add(day.scores), residual.add(day.residual)
