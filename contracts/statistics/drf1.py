@@ -33,6 +33,11 @@ _BODY = 2 * DIMENSIONS + DIMENSIONS + 2 * _TRIANGLE + 2 * HISTOGRAMS * BINS
 _UPPER = np.triu_indices(SUBSPACE)
 REPORT_BYTES = _HEADER.size + _BODY + 4 + MAC_BYTES
 SATURATED = 1
+LARGEST_MEAN = 8.01
+"""Reference units are clipped to +/- 8; the rest is rounding."""
+LARGEST_VARIANCE = 8.0**2 * 1.03
+LARGEST_SCORE = 1_000.0
+"""Decibels; no quality net scores beyond."""
 
 _VARIANCES: NDArray[np.float32] = np.exp2((np.arange(256) - LOG_ZERO) * LOG_STEP).astype(np.float32)
 _VARIANCES[0] = 0.0
@@ -139,7 +144,7 @@ def decode_report(data: bytes, key: bytes | None = None) -> DriftReport:
     """Read and check a report; with `key` its MAC too.
 
     Raises ReportError with reason `size`, `foreign`, `checksum`, `mac`, `tags`, `empty`, `not_finite`,
-    `zero_variance` or `counts`.
+    `range`, `zero_variance` or `counts`.
     """
     if len(data) != REPORT_BYTES:
         raise ReportError("size", f"a DRF1 report has {REPORT_BYTES} bytes, got {len(data)}")
@@ -193,12 +198,24 @@ def _checked(report: DriftReport) -> DriftReport:
     numbers = (report.mean, report.projected_covariance, np.array([report.score_mean]))
     if not all(bool(np.all(np.isfinite(values))) for values in numbers):
         raise ReportError("not_finite", "mean, covariance and score must be finite")
+    if _out_of_range(report):
+        raise ReportError("range", "mean, variance or score is larger than clipped frames can have")
     if not np.any(report.variance > 0) and report.frames > 1:
         raise ReportError("zero_variance", "every dimension has variance zero: the embedding stands still")
     sums = report.histogram.sum(axis=1)
     if report.clipped > report.frames or (not report.saturated and bool(np.any(sums != report.frames))):
         raise ReportError("counts", "histogram or clip counts do not add up to the frames")
     return report
+
+
+def _out_of_range(report: DriftReport) -> bool:
+    """A single such device could carry a whole cohort away."""
+    return bool(
+        np.abs(report.mean).max() > LARGEST_MEAN
+        or report.variance.max() > LARGEST_VARIANCE
+        or np.diag(report.projected_covariance).min() < 0
+        or abs(report.score_mean) > LARGEST_SCORE
+    )
 
 
 def _encode_variance(variance: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import reduce
 from itertools import groupby
 from operator import attrgetter
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from contracts.clock import day_of
 from contracts.statistics import DriftReport, ObserverParameters, ReportError, decode_report
 from services.drift.domain.accumulator import CohortDayStatistics, statistics_of
+from services.drift.domain.reading import Reading
+from services.drift.domain.shards import SHARDS, Shards, shard_of
 from services.drift.limits import LIMITS
 from services.drift.models import CohortDayRow, DeviceDay, ObserverRow, Rejected
 
@@ -85,7 +88,9 @@ def fold(session: Session) -> int:
 
 
 def sweep(session: Session, now: float) -> int:
-    """Refuse what waited too long for its observer and forget device-days that can no longer be repeated."""
+    """Refuse what waited too long for its observer; forget device-days that can no longer be repeated, and parts of
+    cohort-days whose week has been reported.
+    """
     today = day_of(now)
     waited = (DeviceDay.payload.is_not(None), DeviceDay.day < today - LIMITS.inbox_days)
     late = session.scalars(select(DeviceDay).where(*waited).limit(LIMITS.fold_batch)).all()
@@ -96,6 +101,8 @@ def sweep(session: Session, now: float) -> int:
         row.payload = None
     session.flush()
     session.execute(delete(DeviceDay).where(DeviceDay.payload.is_(None), DeviceDay.day < today - LIMITS.seen_days))
+    old = (CohortDayRow.shards.is_not(None), CohortDayRow.day < today - LIMITS.shard_days)
+    session.execute(update(CohortDayRow).where(*old).values(shards=None))
     return len(late)
 
 
@@ -117,20 +124,30 @@ def _observers(session: Session, ids: Iterable[str]) -> dict[str, ObserverParame
 def _fold_into(
     session: Session, key: tuple[str, str, int], rows: list[DeviceDay], observer: ObserverParameters
 ) -> None:
-    merged = CohortDayStatistics()
-    for row in rows:
-        assert row.payload is not None
-        merged = merged.merge(statistics_of(decode_report(row.payload), observer.projection))
-        row.payload = None
+    reading = Reading.of(observer.projection)
+    parts = [statistics_of(part, reading) for part in _in_parts(rows)]
+    merged = reduce(CohortDayStatistics.merge, parts)
     stored = _locked(session, key)
     total = CohortDayStatistics.from_bytes(stored.statistics).merge(merged)
     stored.statistics = total.to_bytes()
+    shards = Shards.of([part.votes for part in parts])
+    stored.shards = (Shards.from_bytes(stored.shards).merge(shards) if stored.shards else shards).to_bytes()
     stored.devices, stored.frames, stored.clipped = (
         total.votes.count,
         total.moments.count,
         total.moments.clipped,
     )
     session.flush()
+
+
+def _in_parts(rows: Iterable[DeviceDay]) -> list[list[DriftReport]]:
+    """The reports by the part of their pseudonym; payloads are emptied."""
+    parts: list[list[DriftReport]] = [[] for _ in range(SHARDS)]
+    for row in rows:
+        assert row.payload is not None
+        parts[shard_of(row.pseudonym)].append(decode_report(row.payload))
+        row.payload = None
+    return parts
 
 
 def _locked(session: Session, key: tuple[str, str, int]) -> CohortDayRow:

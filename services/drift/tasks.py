@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from contracts.clock import clock_from_environment
-from services.drift import ingest, retrain, service
+from services.drift import calibrate, ingest, rebase, retrain, service
 from services.drift.evaluate import TOPIC
 from services.drift.limits import LIMITS, drift_settings
 from services.drift.prefect import PrefectFlows
@@ -55,6 +55,32 @@ def sweep_old_reports() -> int:
     """Refuse reports that waited too long for their observer, forget old natural keys."""
     with transaction() as session:
         return ingest.sweep(session, clock_from_environment().now())
+
+
+@beat("drift.rebase", seconds=30)
+@task(queue="drift", time_limit=60)
+def notice_releases() -> int:
+    """Remember rollouts that completed, so that their cohorts get new references."""
+    chosen = settings()
+    with ServiceClient(chosen.base_url, chosen.service_token) as releases:
+        completed = rebase.completed_rollouts(releases)
+    with transaction() as session:
+        new = rebase.remember(session, completed, clock_from_environment().now())
+    if new:
+        log.info("drift_releases_noticed", rollouts=new)
+    return new
+
+
+@beat("drift.calibrate", seconds=600)
+@task(queue="drift", time_limit=300)
+def report_false_alarms() -> int:
+    """Write the A/A report of the last complete week, once."""
+    with transaction() as session:
+        report = calibrate.report_week(session, clock_from_environment().now(), drift_settings())
+    if report is not None:
+        kept = all(rate.kept for rate in report.rates)
+        log.info("drift_calibrated", week=report.week, cohort_days=report.cohort_days, rates_kept=kept)
+    return int(report is not None)
 
 
 @handler(TOPIC)
