@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0007_drift_evidence"
-down_revision = "0006_releases"
+revision = "0009_drift_evidence"
+down_revision = "0008_verdicts"
 branch_labels = None
 depends_on = None
 
