@@ -9,6 +9,7 @@ duplicates collapse in order of first appearance, so core points are visited in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,12 @@ from sklearn.cluster import DBSCAN
 
 from services.curation.domain.collapse import Collapsed
 from services.curation.domain.scan.audit import recall
-from services.curation.domain.scan.clusters import find_clusters
+from services.curation.domain.scan.clusters import Clusters, find_clusters
+from services.curation.domain.scan.frame import Floats
 from services.curation.domain.scan.limits import SCAN_LIMITS
+
+Scan = Callable[[Floats, NDArray[np.int64], float, int], Clusters]
+"""From distinct points (n x d), weights, eps and min_samples to clusters."""
 
 NOISE = -1
 DIRECT_POINTS = 20_000
@@ -51,7 +56,12 @@ def cluster_labels(collapsed: Collapsed, eps: float, min_samples: int, most_poin
 
 
 def cluster_points(
-    collapsed: Collapsed, eps: float, min_samples: int, most_points: int, direct_points: int = DIRECT_POINTS
+    collapsed: Collapsed,
+    eps: float,
+    min_samples: int,
+    most_points: int,
+    direct_points: int = DIRECT_POINTS,
+    scan: Scan = find_clusters,
 ) -> Labelled:
     """Cluster points; above `direct_points` distinct ones by the scan.
 
@@ -65,7 +75,7 @@ def cluster_points(
         model = DBSCAN(eps=eps, min_samples=min_samples, algorithm="brute")
         labels = model.fit_predict(collapsed.rows, sample_weight=collapsed.weights)
         return Labelled(np.asarray(labels[collapsed.index], dtype=np.int64), 1.0)
-    found = find_clusters(collapsed.rows, collapsed.weights, eps, min_samples)
+    found = scan(collapsed.rows, collapsed.weights, eps, min_samples)
     share = recall(collapsed.rows, collapsed.weights, eps, min_samples, found)
     if share < LEAST_RECALL:
         raise RecallTooLow(
