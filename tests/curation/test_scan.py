@@ -17,9 +17,10 @@ from services.curation.domain.dbscan import NotClustered, RecallTooLow, TooManyP
 from services.curation.domain.scan.audit import recall
 from services.curation.domain.scan.blocks import cut_into_blocks
 from services.curation.domain.scan.candidates import candidates
-from services.curation.domain.scan.clusters import Clusters, find_clusters
+from services.curation.domain.scan.clusters import Clusters, find_clusters, grow_clusters, settled
 from services.curation.domain.scan.forest import Forest
 from services.curation.domain.scan.frame import frame_of
+from services.curation.domain.scan.grown import Grown
 from services.curation.domain.scan.growth import Growth
 from services.curation.domain.scan.layout import lay_out
 from services.curation.domain.scan.limits import SCAN_LIMITS, ScanLimits
@@ -169,8 +170,8 @@ def test_the_audit_honours_the_truth_and_notices_lost_pairs() -> None:
 
 
 def test_a_scan_that_loses_pairs_fails_the_run() -> None:
-    def lossy(vectors: np.ndarray, weights: np.ndarray, eps: float, min_samples: int) -> Clusters:
-        return find_clusters(vectors, weights, eps / 2, min_samples)
+    def lossy(vectors: np.ndarray, weights: np.ndarray, eps: float, min_samples: int, *_: None) -> Grown:
+        return grow_clusters(vectors, weights, eps / 2, min_samples)
 
     vectors = np.random.default_rng(1).normal(size=(400, 2)).astype(np.float32)
     with pytest.raises(RecallTooLow, match=r"at least 0\.99"):
@@ -225,5 +226,5 @@ def test_a_crowded_comparison_joins_exactly_what_its_pairs_join(near: np.ndarray
     for found in (Patch(rows, columns, near), Pairs(rows[left], columns[right])):
         growth = Growth(np.full(sum(near.shape), 2), 2)
         growth.add(found)
-        labels.append(growth.labels(np.arange(sum(near.shape)))[0].tolist())
+        labels.append(settled(growth.grown(np.arange(sum(near.shape)))).labels.tolist())
     assert labels[0] == labels[1]

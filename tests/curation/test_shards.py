@@ -12,6 +12,7 @@ from sklearn.cluster import DBSCAN
 
 from services.curation.domain.collapse import collapse
 from services.curation.domain.dbscan import cluster_points
+from services.curation.domain.scan.clusters import settled
 from services.curation.domain.shards.cells import cut_into_cells
 from services.curation.domain.shards.executor import Executor, Here
 from services.curation.domain.shards.parts import ShardedScan
@@ -34,7 +35,7 @@ def test_labels_do_not_depend_on_the_number_of_cells(
 ) -> None:
     vectors = cloud(seed, count, width)
     weights = np.random.default_rng(seed).integers(1, 4, count)
-    found = ShardedScan(Here(), cells, TINY)(vectors, weights, eps, min_samples)
+    found = settled(ShardedScan(Here(), cells, TINY)(vectors, weights, eps, min_samples))
     wanted = DBSCAN(eps=eps, min_samples=min_samples, algorithm="brute").fit(vectors, sample_weight=weights)
     assert found.labels.tolist() == wanted.labels_.tolist()
     assert np.flatnonzero(found.core).tolist() == wanted.core_sample_indices_.tolist()

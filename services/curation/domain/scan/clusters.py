@@ -39,8 +39,7 @@ def find_clusters(
 
     Raises ValueError where a vector is not finite.
     """
-    growth, order = _scan(vectors, weights, eps, min_samples, None, None, limits)
-    return Clusters(*growth.labels(order))
+    return settled(grow_clusters(vectors, weights, eps, min_samples, limits=limits))
 
 
 def grow_clusters(
@@ -59,29 +58,6 @@ def grow_clusters(
     """
     if fresh is not None and before is not None and len(fresh) == 0:
         return before
-    growth, order = _scan(vectors, weights, eps, min_samples, fresh, before, limits)
-    return growth.grown(order)
-
-
-def settled(grown: Grown) -> Clusters:
-    """Labels and core points of what is known; the outcome of `find_clusters` when that is all near pairs."""
-    forest = Forest(len(grown))
-    everyone = np.arange(len(grown))
-    forest.unite(grown.root.astype(np.int64), everyone)
-    pairs = grown.left.astype(np.int64), grown.right.astype(np.int64)
-    return Clusters(*labels_of(grown.core, forest, *pairs, everyone))
-
-
-def _scan(
-    vectors: Floats,
-    weights: NDArray[np.int64],
-    eps: float,
-    min_samples: int,
-    fresh: Places | None,
-    before: Grown | None,
-    limits: ScanLimits,
-) -> tuple[Growth, Places]:
-    """Compare; return what grew, by place, and the given position of each place."""
     if not np.isfinite(vectors).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
         raise ValueError(f"vector {row} holds a value that is not finite; leave it out")
@@ -94,7 +70,15 @@ def _scan(
         scan.inside()
         for _ in pool.map(scan.across, range(0, layout.blocks, limits.group)):
             pass
-    return growth, layout.order
+    return growth.grown(layout.order)
+
+
+def settled(grown: Grown) -> Clusters:
+    """Labels and core points of what is known; those of all points when that is all near pairs."""
+    forest = Forest(len(grown))
+    forest.unite(grown.root.astype(np.int64), np.arange(len(grown)))
+    core = grown.core
+    return Clusters(labels_of(core, forest, grown.left.astype(np.int64), grown.right.astype(np.int64)), core)
 
 
 @dataclass(frozen=True)

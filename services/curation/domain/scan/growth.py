@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from services.curation.domain.scan.forest import Forest
 from services.curation.domain.scan.frame import Mask, Places
 from services.curation.domain.scan.grown import Grown, Numbers
-from services.curation.domain.scan.outcome import labels_of
 from services.curation.domain.scan.pairs import Pairs, Patch
 
 
@@ -56,10 +55,6 @@ class Growth:
         root[order] = order[self.forest.roots(np.arange(len(order)))]
         ends = (order[side[~both]].astype(np.int32) for side in (left, right))
         return Grown(self._enough, seen, root, *ends)
-
-    def labels(self, order: Places) -> tuple[NDArray[np.int64], Mask]:
-        """Return labels and core flags by given position; see `outcome.labels_of`."""
-        return labels_of(self.core, self.forest, *self._remembered(), order)
 
     def _remembered(self) -> tuple[Places, Places]:
         if not self._pending:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from services.curation.domain.scan.clusters import Clusters, grow_clusters
+from services.curation.domain.scan.clusters import grow_clusters
 from services.curation.domain.scan.forest import Forest
 from services.curation.domain.scan.frame import Floats, Places
 from services.curation.domain.scan.grown import Grown
 from services.curation.domain.scan.limits import SCAN_LIMITS, ScanLimits
-from services.curation.domain.scan.outcome import labels_of
 from services.curation.domain.shards.cells import Cell, cut_into_cells
 from services.curation.domain.shards.executor import Executor
 
@@ -46,19 +45,29 @@ class PartOutcome:
 
 @dataclass(frozen=True)
 class ShardedScan:
-    """A scan in `cells` parts by an executor; stands in for `find_clusters`."""
+    """A scan in `cells` parts by an executor; stands in for `grow_clusters`."""
 
     executor: Executor
     cells: int
     limits: ScanLimits = SCAN_LIMITS
 
-    def __call__(self, vectors: Floats, weights: NDArray[np.int64], eps: float, min_samples: int) -> Clusters:
-        """DBSCAN of distinct points (n x d, n >= 1) with weights. Raises ValueError where a vector is not finite."""
+    def __call__(
+        self,
+        vectors: Floats,
+        weights: NDArray[np.int64],
+        eps: float,
+        min_samples: int,
+        fresh: Places | None = None,
+        before: Grown | None = None,
+    ) -> Grown:
+        """Like `grow_clusters`. What is added to known points is little, so it is done here, in one part."""
+        if before is not None:
+            return grow_clusters(vectors, weights, eps, min_samples, fresh, before, self.limits)
         if not np.isfinite(vectors).all():
             raise ValueError("a vector holds a value that is not finite; leave it out")
         cells = cut_into_cells(vectors, eps, self.cells, self.limits)
         parts = _parts(cells, vectors, weights, eps, min_samples, self.limits)
-        return merged(self.executor.map(scan_part, parts), len(vectors))
+        return merged(self.executor.map(scan_part, parts), len(vectors), min_samples)
 
 
 def scan_part(part: Part) -> PartOutcome:
@@ -68,17 +77,18 @@ def scan_part(part: Part) -> PartOutcome:
     return PartOutcome(part.places, part.own, grown)
 
 
-def merged(outcomes: Iterable[PartOutcome], count: int) -> Clusters:
+def merged(outcomes: Iterable[PartOutcome], count: int, min_samples: int) -> Grown:
     """Put the outcomes of all cells of `count` points together."""
-    core, forest = np.zeros(count, dtype=np.bool_), Forest(count)
-    left, right = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    seen, forest = np.zeros(count, dtype=np.int32), Forest(count)
+    left, right = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
     for outcome in outcomes:
         places, grown = outcome.places, outcome.grown
-        core[places[: outcome.own]] = grown.core[: outcome.own]
+        seen[places[: outcome.own]] = grown.seen[: outcome.own]
         forest.unite(places[grown.root], places)
-        left.append(places[grown.left])
-        right.append(places[grown.right])
-    return Clusters(*labels_of(core, forest, np.concatenate(left), np.concatenate(right), np.arange(count)))
+        left.append(places[grown.left].astype(np.int32))
+        right.append(places[grown.right].astype(np.int32))
+    root = forest.roots(np.arange(count)).astype(np.int32)
+    return Grown(min_samples, seen, root, np.concatenate(left), np.concatenate(right))
 
 
 def _parts(
