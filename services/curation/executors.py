@@ -5,6 +5,7 @@ A worker of a Celery prefork pool may not start processes of its own; there, use
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -14,7 +15,10 @@ from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
+from services.curation.domain.plan import Means
 from services.curation.domain.shards.executor import Executor, Item, Outcome
+from services.curation.domain.shards.parts import ShardedScan
+from services.curation.limits import CurationSettings
 
 CONNECT_S = 10
 
@@ -38,6 +42,17 @@ class _Submitting:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+@contextmanager
+def means(settings: CurationSettings, direct_points: int) -> Iterator[Means]:
+    """How a run clusters, by the settings `shards` and `dask`. Raises NoExecutor."""
+    if settings.shards == 1:
+        yield Means(direct_points)
+        return
+    workers = min(settings.shards, os.cpu_count() or 1)
+    with dask_executor(settings.dask) if settings.dask else local_processes(workers) as executor:
+        yield Means(direct_points, ShardedScan(executor, settings.shards))
 
 
 @contextmanager

@@ -8,11 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import DBSCAN
 
+from services.curation.domain.known import Known, extended, id_array
+from services.curation.domain.plan import Means, Plan, Segments, make_plan
 from services.curation.domain.scan import clusters
 from services.curation.domain.scan.clusters import grow_clusters, settled
 from services.curation.domain.scan.grown import Grown, positions_without
 from services.curation.domain.scan.limits import SCAN_LIMITS
 from services.curation.domain.scan.pairs import PairTest
+from services.curation.limits import CurationSettings
 from tests.curation.test_scan import TINY
 
 
@@ -112,3 +115,40 @@ def test_a_kept_clustering_that_contradicts_itself_is_refused(broken: Grown) -> 
 
 def test_positions_that_are_not_fresh_keep_their_order() -> None:
     assert positions_without(6, np.array([4, 1])).tolist() == [0, 2, 3, 5]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 80), st.integers(1, 4))
+def test_a_plan_that_adds_a_day_is_the_plan_of_all_days(seed: int, count: int, days: int) -> None:
+    rng = np.random.default_rng(seed)
+    chosen = CurationSettings(eps=0.5, min_samples=3)
+    vectors, day = np.pad(cloud(seed, count, 3), ((0, 0), (0, 29))), rng.integers(0, days, count)
+    names = np.array([f"s{number:05d}" for number in rng.permutation(count)])
+    day[0] = 0
+    order = np.argsort(names)
+    vectors, day, names, scores = vectors[order], day[order], names[order], rng.random(count)
+
+    def until(today: int, known: Known | None) -> Plan:
+        here = day <= today
+        asked = Segments(names[here].tolist(), vectors[here], scores[here], ["a"] * here.sum(), ["a/b"] * here.sum())
+        return make_plan(asked, chosen, 10_000, 100, known, Means(direct_points=0))
+
+    known: Known | None = None
+    for today in range(days):
+        plan = until(today, known)
+        known = plan.known
+    whole = until(days, None)
+    assert plan.kept.tolist() == whole.kept.tolist()
+    assert [c.members.tolist() for c in plan.clusters] == [c.members.tolist() for c in whole.clusters]
+    assert known is not None
+    known.check()
+    assert plan.inserted == (None if days == 1 else np.count_nonzero(day == days - 1))
+
+
+def test_a_segment_that_is_gone_makes_a_run_begin_anew() -> None:
+    vectors = np.pad(cloud(4, 60, 3), ((0, 0), (0, 29)))
+    names = [f"s{number:05d}" for number in range(60)]
+    known = id_array(names), np.arange(60, dtype=np.int32)
+    whole = grow_clusters(vectors, np.ones(60, dtype=np.int64), 0.5, 3)
+    assert extended(Known(*known, 0.5, whole), names[1:], vectors[1:]) is None
+    assert extended(Known(*known, 0.5, whole), names, vectors) is not None
