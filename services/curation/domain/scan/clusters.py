@@ -122,5 +122,7 @@ class _Scan:
         return int(found[best]) if 2 * counts[best] >= len(columns) else -1
 
     def _in_set(self, places: Places, root: int) -> Mask:
-        inside: Mask = self.growth.core[places] & (self.growth.forest.roots(places) == root)
+        inside = self.growth.core[places]
+        core = np.flatnonzero(inside)
+        inside[core] = self.growth.forest.in_set(places[core], root)
         return inside

@@ -22,7 +22,7 @@ class Grown:
     """Of n points, by given position.
 
     seen: weight within eps of each point, itself included, cut off at `min_samples`; a point is core where it reaches
-    that. root: a core point of the same set, of a point without one the point itself. left, right: near pairs that
+    that. root: the first point of the same set, of a point in none the point itself. left, right: near pairs that
     are not joined because an end is not core yet (at most `min_samples` a point).
     """
 

@@ -52,7 +52,10 @@ class Growth:
         self.forest.unite(left[both], right[both])
         seen, root = np.empty(len(order), dtype=np.int32), np.empty(len(order), dtype=np.int32)
         seen[order] = np.minimum(self._seen, self._enough)
-        root[order] = order[self.forest.roots(np.arange(len(order)))]
+        member = self.forest.roots(np.arange(len(order)))
+        first = np.full(len(order), len(order), dtype=np.int32)
+        np.minimum.at(first, member, order.astype(np.int32))
+        root[order] = first[member]
         ends = (order[side[~both]].astype(np.int32) for side in (left, right))
         return Grown(self._enough, seen, root, *ends)
 
@@ -93,10 +96,20 @@ class Growth:
 
     def _join(self, rows: Places, columns: Places, near: Mask) -> None:
         """Unite all near pairs of core points: a spanning few first, then those still in different sets."""
+        if self._one_set(rows, columns):
+            return
         row = np.flatnonzero(near.any(axis=1))
         self.forest.unite(rows[row], columns[near[row].argmax(axis=1)])
         column = np.flatnonzero(near.any(axis=0))
         self.forest.unite(rows[near[:, column].argmax(axis=0)], columns[column])
+        if self._one_set(rows, columns):
+            return
         apart = near & (self.forest.roots(rows)[:, None] != self.forest.roots(columns))
         row, column = np.divmod(np.flatnonzero(apart), len(columns))
         self.forest.unite(rows[row], columns[column])
+
+    def _one_set(self, rows: Places, columns: Places) -> bool:
+        """Whether all of some places are in one set."""
+        roots = self.forest.roots(columns)
+        root = int(roots[0])
+        return bool((roots == root).all() and (self.forest.roots(rows) == root).all())
