@@ -41,7 +41,7 @@ def cluster_segments() -> str | None:
 def sweep_old_segments() -> None:
     """Forget segments beyond the retention."""
     with transaction() as session:
-        ingest.sweep(session, clock_from_environment().now())
+        ingest.sweep(session, clock_from_environment().now(), curation_settings())
 
 
 def _take(messages: Sequence[StreamMessage]) -> None:

@@ -27,7 +27,9 @@ runner = CliRunner()
 def state(platform: Settings, live_server: LiveServer, tokens: Tokens, tmp_path: Path) -> Iterator[Path]:
     """A state folder as `edgeloop up` leaves it, fifty segments in two conditions, and nothing clustered yet."""
     with transaction() as session:
-        session.execute(text("TRUNCATE curation.segments, curation.training_sets, curation.rejected"))
+        session.execute(
+            text("TRUNCATE curation.segments, curation.training_sets, curation.evaluation_sets, curation.rejected")
+        )
         session.execute(text("TRUNCATE curation.runs CASCADE"))
     for index in range(50):
         level = 4 if index < 20 else 11

@@ -44,7 +44,7 @@ def report_bytes(
 def segment_json(segment_id: str | None = None, **changes: Any) -> dict[str, Any]:
     """A valid SegmentUpload document."""
     frames, height, width, channels = 3, 6, 10, 16
-    codes = bytes(frames * height * width * channels // 2)
+    codes = b"\x44" * (frames * height * width * channels // 2)
     document: dict[str, Any] = {
         "segment_id": segment_id or secrets.token_hex(8),
         "embedding_id": "e1",

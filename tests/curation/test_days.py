@@ -1,0 +1,129 @@
+"""Runs of the service that add a day to what the last one left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from services.curation import runs, service, store
+from services.curation.limits import CurationLimits, CurationSettings
+from services.curation.models import Run
+from services.kit.database import transaction
+from tests.curation.test_pipeline import (  # noqa: F401  # fixtures
+    HOUR,
+    NOW,
+    empty_tables,
+    standing_clock,
+    two_conditions,
+    upload,
+)
+
+SETTINGS = CurationSettings(eps=0.1)
+DAY = 86_400.0
+
+
+@pytest.fixture(autouse=True)
+def scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the scan do even fifty segments."""
+    monkeypatch.setattr(runs, "LIMITS", CurationLimits(direct_points=0))
+
+
+def run(now: float, settings: CurationSettings = SETTINGS) -> Run:
+    with transaction() as session:
+        runs.request_run(session, now)
+    run_id = service.run_next(now, settings)
+    with transaction() as session:
+        return session.get_one(Run, run_id)
+
+
+def a_day_later(first: int, count: int = 12) -> None:
+    for index in range(first, first + count):
+        service.take_segment(upload(f"s{index:03d}", 4 + index % 3, index, hour=HOUR + 24), NOW + DAY)
+
+
+def summary(found: Run) -> tuple[Any, ...]:
+    return found.segments, found.clusters, found.noise, found.kept, found.split, found.digest
+
+
+def test_a_day_is_added_and_gives_what_clustering_all_anew_gives() -> None:
+    two_conditions()
+    base = run(NOW)
+    assert (base.base_run, base.inserted) == (None, 0)
+    a_day_later(25)  # ids already taken change nothing
+    a_day_later(100)
+    added = run(NOW + DAY)
+    assert (added.base_run, added.inserted, added.eps_source) == (base.id, 12, "inherited")
+    with transaction() as session:
+        session.execute(text("TRUNCATE curation.runs CASCADE"))
+    assert summary(run(NOW + DAY)) == summary(added)
+
+
+def test_a_third_day_builds_on_the_second_and_names_the_full_run() -> None:
+    two_conditions()
+    base = run(NOW)
+    a_day_later(100)
+    second = run(NOW + DAY)
+    a_day_later(200)
+    third = run(NOW + 2 * DAY)
+    assert (second.base_run, third.base_run, third.inserted) == (base.id, base.id, 12)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["a week has passed", "another eps", "another min_samples", "a segment is gone", "nothing is left", "broken"],
+)
+def test_everything_is_clustered_anew_where_adding_would_be_wrong(reason: str) -> None:
+    two_conditions()
+    base = run(NOW)
+    a_day_later(100)
+    now, settings = NOW + DAY, SETTINGS
+    if reason == "a week has passed":
+        now = NOW + 6.9 * DAY
+        with transaction() as session:
+            session.execute(text("UPDATE curation.runs SET created = created - 3600 * 24"))
+    if reason == "another eps":
+        settings = CurationSettings(eps=0.12)
+    if reason == "another min_samples":
+        settings = CurationSettings(eps=0.1, min_samples=4)
+    if reason == "a segment is gone":
+        with transaction() as session:
+            session.execute(text("DELETE FROM curation.segments WHERE segment_id = 's003'"))
+    if reason == "nothing is left":
+        store.forget(base.id)
+    if reason == "broken":
+        store.store().put(f"curation/known/{base.id}.npz", b"PK not an archive")
+    found = run(now, settings)
+    assert (found.state, found.base_run, found.inserted) == ("done", None, 0)
+
+
+def test_only_the_newest_run_leaves_something_behind() -> None:
+    two_conditions()
+    first = run(NOW)
+    a_day_later(100)
+    second = run(NOW + DAY)
+    assert store.recall_known(first.id, first.known) is None
+    assert store.recall_known(second.id, second.known) is not None
+
+
+def test_in_cells_by_processes_a_run_gives_the_same_plan() -> None:
+    two_conditions()
+    base = run(NOW)
+    with transaction() as session:
+        session.execute(text("TRUNCATE curation.runs CASCADE"))
+    sharded = run(NOW, CurationSettings(eps=0.1, shards=3))
+    assert summary(sharded) == summary(base)
+
+
+def test_a_cluster_of_machines_that_does_not_answer_fails_the_run_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("services.curation.executors.import_module", missing)
+    two_conditions()
+    found = run(NOW, CurationSettings(shards=2, dask="tcp://nowhere:1"))
+    assert found.state == "failed"
+    assert "extra `scale`" in found.error
