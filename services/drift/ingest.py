@@ -57,7 +57,7 @@ def take_many(session: Session, payloads: Iterable[bytes], now: float) -> None:
         except ReportError as error:
             reject(session, payload, error.reason, str(error), now)
             continue
-        row = {"embedding_id": report.embedding_id, "cohort": report.cohort, "payload": payload}
+        row: dict[str, object] = {"embedding_id": report.embedding_id, "cohort": report.cohort, "payload": payload}
         rows.setdefault((report.pseudonym, report.day), row)
     values = [{"pseudonym": pseudonym, "day": day, **rows[pseudonym, day]} for pseudonym, day in sorted(rows)]
     if values:
