@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from compiler.constants import Constants
 from compiler.depth_first.layout import Choice, Cut, Layout, lay_out
 from compiler.depth_first.rounds import Stuck
+from compiler.memory.buffers import windowed
 from compiler.memory.plan import place_pinned
 from compiler.options import CompileOptions
 from compiler.schedule import Schedule
@@ -36,9 +37,9 @@ class Search:
     _peaks: dict[tuple[object, ...], int | None] = field(default_factory=dict)
 
     def best(self) -> Layout | None:
-        """The best layout that fits; None when none was found."""
+        """The best layout that fits; None when none was found. A net with windows is not cut into segments."""
         whole = self._whole_net()
-        if whole is not None:
+        if whole is not None or windowed(self.schedule.graph):
             return whole
         for share in _BUDGETS:
             choice = _CutSearch(self, int(self.spec.sram_bytes * share)).choose()

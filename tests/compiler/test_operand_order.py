@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from benchmarks.gridding.case import Case, on_device
@@ -159,6 +160,28 @@ def test_the_device_gives_the_bytes_of_onnx_runtime(kind: str, operator: str, tu
         device = on_device(Case(kind, data, SIZE), frame)
         for name, image in expected.items():
             np.testing.assert_array_equal(device[name], image, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in order", "turned"])
+def test_a_qdq_model_gives_the_bytes_of_onnx_runtime_with_its_optimisations(turned: bool) -> None:
+    """There the QDQ form becomes integer operators, as on the CPU of a device."""
+    for seed in range(6):
+        data = quantized_sum(seed, turned=turned)
+        graph = read_model("model", data, [SIZE]).profiles[0].imported
+        frame, output = frame_of(graph, seed), graph.values[dict(graph.outputs)["y"]]
+        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+        source = graph.values[graph.input]
+        real = (frame.astype(np.float32) - source.zero_point) * np.float32(source.scale)
+        (result,) = session.run(None, {"x": real.transpose(2, 0, 1)[None]})
+        codes = np.rint(np.asarray(result)[0].transpose(1, 2, 0) / np.float32(output.scale)) + output.zero_point
+        np.testing.assert_array_equal(on_device(Case("qdq", data, SIZE), frame)["y"], codes, err_msg=f"seed {seed}")
+
+
+def quantized_sum(seed: int, *, turned: bool) -> bytes:
+    random, net = np.random.default_rng([seed, 78]), Net(seed)
+    steps, zeros = random.integers(1, 24, 2), random.integers(40, 216, 2)
+    operands = [net.frame, net.features("a", 4, steps[0] / 255, int(zeros[0]))]
+    return net.done(net.node("Add", operands[::-1] if turned else operands, "f"), steps[1] / 255, int(zeros[1]))
 
 
 def test_the_order_shows_in_the_bytes() -> None:
