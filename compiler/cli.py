@@ -54,7 +54,8 @@ def compile_command(
         list[str] | None, typer.Option(help="Narrower variant of the model, NAME=FILE; may repeat. Shares its program.")
     ] = None,
     driver: Annotated[
-        str | None, typer.Option(help="Oldest driver that must run it, e.g. 1.1.0; refuses what that one lacks.")
+        str | None,
+        typer.Option(help="Oldest driver that must run it, e.g. 1.1.0; what that one lacks is placed elsewhere."),
     ] = None,
     little: Annotated[
         str,

@@ -14,6 +14,7 @@ from compiler.operators import fill
 from compiler.passes.quant_table import QuantTable
 from compiler.schedule import Step
 from contracts.npu import REGION, Layout, Op, Space
+from contracts.npu.program import FLAG_HOST
 
 Region = npt.NDArray[np.void]
 
@@ -48,6 +49,8 @@ def fill_operation(command: Region, graph: Graph, step: Step, addresses: Address
         fill(command, graph, step, addresses.table)
         if isinstance(step, Host) and step.convolution is not None:
             _fill_constants(command, step.convolution.name, step.name, addresses)
+    if getattr(step, "host", ""):
+        command["flags"] |= FLAG_HOST
 
 
 @dataclass(frozen=True)

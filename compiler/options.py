@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from compiler.errors import CompileError
 
 SAME, NONE = "same", "none"
+_VERSION = re.compile(r"^\d{1,4}(\.\d{1,4}){0,3}$")
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,7 @@ class CompileOptions:
     """`fuse`: merge operators into kernels. `plan`: share SRAM by lifetimes (without it every tensor lives in DDR).
     `depth_first`: stripes of rows across kernels. `double_buffer`: transfers run one stripe ahead.
     `stripe_rows`: rows of a stripe, chosen by search when None. `streams`: frames computed by one launch.
-    `driver`: the oldest driver that must run the program, the target's minimum when None.
+    `driver`: the oldest driver that must run the program; what it lacks is placed elsewhere. None asks for none.
     `little`: the net of the kernels for the little core: `same` as the big ones, the name of a width, or `none`.
     """
 
@@ -30,6 +32,8 @@ class CompileOptions:
     def __post_init__(self) -> None:
         if self.stripe_rows is not None and self.stripe_rows < 1:
             raise CompileError("stripe rows", f"{self.stripe_rows} rows", "give at least 1, or leave the option out")
+        if self.driver is not None and not _VERSION.match(self.driver):
+            raise CompileError("driver", f"{self.driver!r} is not a version", "write for example 1.2.0")
         if not 1 <= self.streams <= 64:
             raise CompileError("streams", f"{self.streams} streams", "give 1 to 64")
 

@@ -20,6 +20,7 @@ from compiler.lower import Lowering, Stream, lower
 from compiler.memory import MemoryPlan, plan_memory
 from compiler.memory.buffers import naive_peak
 from compiler.options import DEFAULT, CompileOptions
+from compiler.passes.old_driver import OldDriver
 from compiler.passes.pipeline import NEEDED, PASSES, Fused, fuse
 from compiler.passes.quant_table import QuantTable, QuantTableBuilder
 from compiler.schedule import Schedule, schedule
@@ -80,6 +81,8 @@ def fuse_profiles(
 ) -> list[FusedProfile]:
     """Import and fuse once for each input size (height, width)."""
     passes = PASSES if options.fuse else NEEDED
+    if options.driver is not None:
+        passes = (*passes, OldDriver(options.driver))
     profiles = []
     for height, width in sizes:
         graph = build_graph(source, height, width)

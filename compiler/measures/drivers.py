@@ -1,8 +1,9 @@
-"""Does the oldest driver in the field run this model? Asked before anything is compiled, when a version is given."""
+"""Does the oldest driver in the field run this model, after all that could be placed elsewhere was? Asked when a
+version is given, before anything is lowered.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from compiler.errors import CompileError, UnsupportedModel
@@ -10,13 +11,9 @@ from compiler.ir import Graph
 from compiler.operators import unsupported
 from contracts.npu import load_spec
 
-_VERSION = re.compile(r"^\d{1,4}(\.\d{1,4}){0,3}$")
-
 
 def check_driver(version: str, targets: Sequence[str], graphs: Iterable[Graph]) -> None:
     """Raise CompileError when a target knows no such driver, or when it lacks an operator of a fused graph."""
-    if not _VERSION.match(version):
-        raise CompileError("driver", f"{version!r} is not a version", "write for example 1.2.0")
     for target in targets:
         spec = load_spec(target)
         if not spec.supports_driver(version):
@@ -27,5 +24,5 @@ def check_driver(version: str, targets: Sequence[str], graphs: Iterable[Graph]) 
         if lacking:
             node, _, reason = lacking[0].partition(": ")
             more = f" (and {len(lacking) - 1} more operators)" if len(lacking) > 1 else ""
-            remedy = "ask for a newer driver, or exchange the operator"
+            remedy = "nothing else can run it: ask for a newer driver, or exchange the operator"
             raise UnsupportedModel(node, f"{reason}{more}", remedy)

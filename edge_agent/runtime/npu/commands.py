@@ -12,7 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_LAUNCH, FLAG_PER_CHANNEL, REGION, Op, Space
+from contracts.npu.program import (
+    FLAG_DISPATCH,
+    FLAG_GLOBAL,
+    FLAG_HOST,
+    FLAG_LAUNCH,
+    FLAG_PER_CHANNEL,
+    REGION,
+    Op,
+    Space,
+)
 from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.regions import Region, make_region
 from edge_agent.runtime.npu.requantize import PairParameters
@@ -39,6 +48,7 @@ class Command:
     dispatch: bool
     per_channel: bool
     whole_map: bool
+    on_host: bool
     kernel: int
     event: int
     wait: int
@@ -108,6 +118,7 @@ def _decode(
         dispatch=bool(value["flags"] & FLAG_DISPATCH),
         per_channel=bool(value["flags"] & FLAG_PER_CHANNEL),
         whole_map=bool(value["flags"] & FLAG_GLOBAL),
+        on_host=op is Op.HOST or bool(value["flags"] & FLAG_HOST),
         kernel=value["kernel"],
         event=value["event"],
         wait=value["wait"],
