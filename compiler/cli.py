@@ -30,7 +30,7 @@ from compiler.errors import CompileError
 from compiler.html import render_page
 from compiler.inspection import facts
 from compiler.measures.views import view_file
-from compiler.options import SAME, CompileOptions
+from compiler.options import DEFAULT, SAME, CompileOptions
 from compiler.perf import PerfLimits, Tables, judge, read, read_trace, with_trace
 from compiler.rendering import render_comparison, render_inspection, render_report
 from compiler.verifier import Finding, verify_program
@@ -54,7 +54,8 @@ def compile_command(
         list[str] | None, typer.Option(help="Narrower variant of the model, NAME=FILE; may repeat. Shares its program.")
     ] = None,
     driver: Annotated[
-        str | None, typer.Option(help="Oldest driver that must run it, e.g. 1.1.0; refuses what that one lacks.")
+        str | None,
+        typer.Option(help="Oldest driver that must run it, e.g. 1.1.0; what that one lacks is placed elsewhere."),
     ] = None,
     little: Annotated[
         str,
@@ -62,6 +63,12 @@ def compile_command(
             help="Kernels for the little core of a hot or empty device: same net, the name of a width, or none."
         ),
     ] = SAME,
+    effort: Annotated[
+        str, typer.Option(help="Memory planner: fast, or thorough (exact search for the lowest SRAM peak).")
+    ] = DEFAULT.effort,
+    effort_seconds: Annotated[
+        float, typer.Option(help="Time limit of a thorough search, for each profile.")
+    ] = DEFAULT.effort_seconds,
     streams: Annotated[int, typer.Option(help="Frames of so many video streams in one run, 1 to 64.")] = 1,
     meta: Annotated[Path | None, typer.Option(help="JSON object with further fields for meta.json.")] = None,
     release_version: Annotated[str, typer.Option(help="Version of the release.")] = "0.0.0",
@@ -84,7 +91,9 @@ def compile_command(
     --profile 540x960 --out release.elb --json
     """
     with reported():
-        options = CompileOptions(fuse, plan, depth_first, double_buffer, stripe_rows, streams, driver, little)
+        options = CompileOptions(
+            fuse, plan, depth_first, double_buffer, stripe_rows, streams, driver, little, effort, effort_seconds
+        )
         check_folder(out)
         with shown_progress(quiet=as_json) as step:
             sizes, targets = [frame_size(text) for text in profile or []], target or ["npu-4t"]

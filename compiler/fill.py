@@ -14,7 +14,7 @@ from compiler.operators import fill
 from compiler.passes.quant_table import QuantTable
 from compiler.schedule import Step
 from contracts.npu import REGION, Layout, Op, Space
-from contracts.npu.program import FLAG_RESIDUAL_FIRST
+from contracts.npu.program import FLAG_HOST, FLAG_RESIDUAL_FIRST
 
 Region = npt.NDArray[np.void]
 
@@ -51,6 +51,8 @@ def fill_operation(command: Region, graph: Graph, step: Step, addresses: Address
         fill(command, graph, step, addresses.table)
         if isinstance(step, Host) and step.convolution is not None:
             _fill_constants(command, step.convolution.name, step.name, addresses)
+    if getattr(step, "host", ""):
+        command["flags"] |= FLAG_HOST
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ def _profile(program: ProgramView, view: ProfileView) -> dict[str, object]:
         "naive_sram": plan.get("naive_peak"),
         "planner": plan.get("planner"),
         "proof": plan.get("proof"),
+        "sram_gap": plan.get("gap"),
+        "effort": plan.get("effort"),
         "segments": plan.get("segments", []),
         "notes": plan.get("notes", []),
         "reasons": plan.get("reasons", []),

@@ -120,6 +120,7 @@ def _profile_map(profile: CompiledProfile) -> dict[str, object]:
         "gap": round(plan.gap, 6),
         "planner": plan.method,
         "proof": plan.proof,
+        "effort": profile.effort,
         "naive_peak": profile.naive_sram,
         "weights_resident": plan.weights_resident,
         "ddr_extent": plan.ddr_extent,

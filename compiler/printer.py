@@ -45,7 +45,8 @@ def _lines(graph: Graph, operator: Operator, indent: str) -> list[str]:
     if isinstance(operator, Block):
         body = [line for conv in operator.body for line in _lines(graph, conv, indent + "  ")]
         return [f"{indent}block {operator.name}", *body]
-    return [f"{indent}{_typed(graph.values[operator.result])} = {_right(operator)}"]
+    where = " on host" if getattr(operator, "host", "") else ""
+    return [f"{indent}{_typed(graph.values[operator.result])} = {_right(operator)}{where}"]
 
 
 def _right(operator: Simple) -> str:

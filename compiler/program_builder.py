@@ -19,8 +19,10 @@ from compiler.ir import Graph, State
 from compiler.lower import Lowering, Stream, lower
 from compiler.memory import MemoryPlan, plan_memory
 from compiler.memory.buffers import naive_peak
+from compiler.memory.planner import Patience
 from compiler.operators.placement import RESIDUAL_FIRST_DRIVER, older
 from compiler.options import DEFAULT, CompileOptions
+from compiler.passes.old_driver import OldDriver
 from compiler.passes.pipeline import NEEDED, OLD_PASSES, PASSES, Fused, fuse
 from compiler.passes.quant_table import QuantTable, QuantTableBuilder
 from compiler.schedule import Schedule, schedule
@@ -58,6 +60,8 @@ class CompiledProfile:
     """First and last kernel and the rows of a stripe of each depth-first segment; empty when operators run whole."""
 
     notes: tuple[str, ...]
+    effort: str = "fast"
+    """How long the memory plan was searched for."""
 
     @property
     def estimates(self) -> tuple[FrameEstimate, FrameEstimate]:
@@ -82,6 +86,8 @@ def fuse_profiles(
     """Import and fuse once for each input size (height, width)."""
     old = options.driver is not None and older(options.driver, RESIDUAL_FIRST_DRIVER)
     passes = (OLD_PASSES if old else PASSES) if options.fuse else NEEDED
+    if options.driver is not None:
+        passes = (*passes, OldDriver(options.driver))
     profiles = []
     for height, width in sizes:
         graph = build_graph(source, height, width)
@@ -152,11 +158,20 @@ class _Work:
     names: tuple[str, ...]
     spec: NpuSpec
     options: CompileOptions
+    patience: Patience
 
     def whole(self) -> _Way:
         """Operator by operator."""
         options, table = self.options, len(self.quant.data)
-        plan = plan_memory(self.schedule, self.constants, table, self.spec, share=options.plan, streams=options.streams)
+        plan = plan_memory(
+            self.schedule,
+            self.constants,
+            table,
+            self.spec,
+            share=options.plan,
+            streams=options.streams,
+            patience=self.patience,
+        )
         return self._way(plan, lower(self._lowering(plan)))
 
     def striped(self, found: DepthFirst) -> _Way:
@@ -186,7 +201,7 @@ def _compile_profile(
     plan_of = schedule(profile.fused.graph)
     if not {kernel.name for kernel in plan_of.kernels} <= set(names[:-1]):
         raise InternalError(profile.name, "profiles have different kernels", "report this model")
-    way, notes = _best_way(_Work(plan_of, constants, quant, names, spec, options))
+    way, notes = _best_way(_Work(plan_of, constants, quant, names, spec, options, options.patience()))
     return CompiledProfile(
         name=profile.name,
         schedule=plan_of,
@@ -197,6 +212,7 @@ def _compile_profile(
         u85_like=way.u85_like,
         segments=way.segments,
         notes=notes,
+        effort=options.effort,
     )
 
 
@@ -206,7 +222,8 @@ def _best_way(work: _Work) -> tuple[_Way, tuple[str, ...]]:
     """
     if not (work.options.depth_first and work.options.plan):
         return work.whole(), ()
-    found = plan_depth_first(work.schedule, work.constants, len(work.quant.data), work.spec, work.options)
+    table = len(work.quant.data)
+    found = plan_depth_first(work.schedule, work.constants, table, work.spec, work.options, work.patience)
     if found is None:
         return work.whole(), ("depth-first: no stripes fit, operators run whole",)
     striped = work.striped(found)

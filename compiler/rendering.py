@@ -42,6 +42,9 @@ def render_report(console: Console, report: CompileReport) -> None:
         _lines(console, head, (f"{e.producer} → {e.consumer} stays unfused: {e.reason}" for e in program.unfused))
         for profile in program.profiles:
             _lines(console, f"{head} {profile.name}", (*profile.reasons, *profile.notes))
+            if profile.effort != "fast":
+                peak = profile.sram_peak, profile.sram_bound, profile.sram_gap
+                _lines(console, f"{head} {profile.name}", (_searched(profile.effort, *peak, profile.planner),))
     _lines(console, "bundle", report.notes)
     console.print(f"\n[bold]{escape(report.path)}[/bold]  {report.size:,} bytes  release {report.release_version}")
     if report.little_bytes:
@@ -89,6 +92,11 @@ def _render_profile(console: Console, program: ProgramView, view: ProfileView) -
         )
     console.print(table)
     _lines(console, view.profile.name, (*view.plan.get("reasons", ()), *view.plan.get("notes", ())))
+    if (effort := view.plan.get("effort", "fast")) != "fast":
+        facts = view.profile.sram_peak, int(view.plan["lower_bound"]), float(view.plan["gap"])
+        _lines(
+            console, view.profile.name, (_searched(effort, *facts, f"{view.plan['planner']}: {view.plan['proof']}"),)
+        )
 
 
 def render_comparison(console: Console, comparison: Comparison) -> None:
@@ -128,6 +136,10 @@ def _once(rows: Iterable[Row]) -> Iterator[Row]:
         if fact not in seen:
             seen.add(fact)
             yield row
+
+
+def _searched(effort: str, peak: int, bound: int, gap: float, planner: str) -> str:
+    return f"memory, {effort} effort: peak {peak:,} bytes, lower bound {bound:,}, gap {gap:.2%}; {planner}"
 
 
 def _where(target: str, program: str, profile: str, core: str) -> str:

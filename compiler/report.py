@@ -41,6 +41,10 @@ class ProfileReport:
     """First kernel, last kernel, rows of a stripe; empty when operators run whole."""
 
     notes: tuple[str, ...]
+    sram_gap: float = 0.0
+    """How far the peak lies above the lower bound, as a share of it."""
+
+    effort: str = "fast"
 
 
 @dataclass(frozen=True)
@@ -142,4 +146,6 @@ def _report_profile(program: CompiledProgram, profile: CompiledProfile) -> Profi
         ddr_efficiency={frame.array_model: round(frame.ddr_efficiency(spec), 6) for frame in frames},
         segments=profile.segments,
         notes=profile.notes,
+        sram_gap=round(plan.gap, 6),
+        effort=profile.effort,
     )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from compiler.ir import Conv, Graph
 from compiler.schedule import Step
 from contracts.npu import ArrayModel, Layout, NpuSpec, Op, Space
-from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_LAUNCH
+from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_HOST, FLAG_LAUNCH
 
 Commands = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
@@ -216,8 +216,9 @@ def _others(commands: Commands, elements: Ints, taps: Ints, spec: NpuSpec) -> np
     rows, cols, channels = _logical(commands["src"])
     whole = commands["flags"] & FLAG_GLOBAL != 0
     reads = np.where(pool, np.where(whole, rows * cols * channels, elements * taps), elements)
-    called = spec.host_call_us * 1000 + elements * np.maximum(taps, 1) / spec.host_elements_per_ns
-    return np.where(host, called, reads / spec.vector_elements_per_ns)
+    counted = np.where(host, elements * np.maximum(taps, 1), reads)
+    called = spec.host_call_us * 1000 + counted / spec.host_elements_per_ns
+    return np.where(host | (commands["flags"] & FLAG_HOST != 0), called, counted / spec.vector_elements_per_ns)
 
 
 def _moves(commands: Commands, dma: npt.NDArray[np.bool_], spec: NpuSpec) -> tuple[Ints, npt.NDArray[np.float64]]:

@@ -12,6 +12,7 @@ from compiler.depth_first.segment import Kind
 from compiler.ir import Graph, place
 from compiler.memory.buffers import Buffer
 from compiler.memory.plan import CONSTANTS, Home, MemoryPlan, place_pinned
+from compiler.memory.planner import HURRIED, Patience
 from compiler.options import CompileOptions
 from compiler.schedule import Schedule
 from contracts.npu import NpuSpec, Space
@@ -38,13 +39,18 @@ class DepthFirst:
 
 
 def plan_depth_first(
-    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, options: CompileOptions
+    schedule: Schedule,
+    constants: Constants,
+    quant_bytes: int,
+    spec: NpuSpec,
+    options: CompileOptions,
+    patience: Patience = HURRIED,
 ) -> DepthFirst | None:
     """The best depth-first plan of one profile; None when nothing fits, or when windows cut rows or are kept."""
     if not _windows_suit(schedule.graph):
         return None
     layout = Search(schedule, constants, quant_bytes, spec, options).best()
-    return None if layout is None else _finished(schedule, constants, spec, layout, options.streams)
+    return None if layout is None else _finished(schedule, constants, spec, layout, options.streams, patience)
 
 
 def _windows_suit(graph: Graph) -> bool:
@@ -56,9 +62,9 @@ def _windows_suit(graph: Graph) -> bool:
 
 
 def _finished(
-    schedule: Schedule, constants: Constants, spec: NpuSpec, layout: Layout, streams: int
+    schedule: Schedule, constants: Constants, spec: NpuSpec, layout: Layout, streams: int, patience: Patience
 ) -> DepthFirst | None:
-    placement = place_pinned(layout.buffers, spec.alignment, spec.sram_bytes)
+    placement = place_pinned(layout.buffers, spec.alignment, spec.sram_bytes, patience)
     outside = [*schedule.graph.inputs, *(value for _, value in schedule.graph.outputs), *layout.crossing]
     homes, extent = _ddr(schedule, outside, spec.alignment, streams)
     if extent > spec.ddr_bytes:

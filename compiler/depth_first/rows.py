@@ -96,6 +96,8 @@ def shape_of(step: Step, values: Mapping[str, Value]) -> Shape:
     result = values[step.result]
     factor = step.write.block if isinstance(step, Conv | Move) and step.write.layout == Layout.D2S else 1
     rows = result.height // factor
+    if getattr(step, "host", ""):
+        return _whole(step, rows, values)
     if isinstance(step, Conv):
         source = _operand(step.source, step.read, values, step.strides[0], step.pads[0], _span(step))
         extra = (_flat(step.residual.value, step.residual.view, values, factor),) if step.residual else ()
@@ -112,6 +114,10 @@ def shape_of(step: Step, values: Mapping[str, Value]) -> Shape:
     if isinstance(step, Pool) and not step.whole:
         span = (step.kernel[0] - 1) * step.dilations[0] + 1
         return _shape((_operand(step.source, PLAIN, values, step.strides[0], step.pads[0], span),), rows, 1)
+    return _whole(step, rows, values)
+
+
+def _whole(step: Step, rows: int, values: Mapping[str, Value]) -> Shape:
     whole = tuple(Operand(name, View(), values[name].height, 1, 0, values[name].height) for name in step.reads)
     return Shape(whole, rows, 1, rows)
 

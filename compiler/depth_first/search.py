@@ -7,11 +7,13 @@ Costs are nanoseconds: dispatches, and what crosses over DDR beyond what computi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from compiler.constants import Constants
 from compiler.depth_first.layout import Choice, Cut, Layout, lay_out
+from compiler.depth_first.likeness import likeness
 from compiler.depth_first.rounds import Stuck
 from compiler.memory.buffers import windowed
 from compiler.memory.plan import place_pinned
@@ -35,6 +37,7 @@ class Search:
     spec: NpuSpec
     options: CompileOptions
     _peaks: dict[tuple[object, ...], int | None] = field(default_factory=dict)
+    _likenesses: dict[tuple[int, int, frozenset[str]], Hashable] = field(default_factory=dict)
 
     def best(self) -> Layout | None:
         """The best layout that fits; None when none was found. A net with windows is not cut into segments."""
@@ -102,7 +105,10 @@ class Search:
         kernels = self.schedule.kernels[first:last]
         part = Schedule(self.schedule.graph, kernels)
         choice = Choice((Cut(0, len(kernels), rows),), in_sram, True, self.options.double_buffer)
-        key = (first, last, rows, in_sram)
+        run = first, last, in_sram
+        if run not in self._likenesses:
+            self._likenesses[run] = likeness(self.schedule.graph, kernels, in_sram)
+        key = (self._likenesses[run], rows)
         if key not in self._peaks:
             try:
                 empty = Constants(b"", {}, {kernel.name: (0, 0) for kernel in kernels})
@@ -133,28 +139,51 @@ class _CutSearch:
         count = len(self.kernels)
         for last in range(1, count + 1):
             for home in (True, False) if last < count else (False,):
-                found = [state for state in self._ways(best, last, home) if state is not None]
-                if found:
-                    best[last, home] = min(found, key=lambda state: state.cost)
+                found = self._cheapest(best, last, home)
+                if found is not None:
+                    best[last, home] = found
         done = best.get((count, False))
         if done is None:
             return None
         return Choice(done.cuts, done.in_sram, self.resident, self.search.options.double_buffer)
 
-    def _ways(self, best: dict[tuple[int, bool], _State], last: int, home: bool) -> Iterator[_State | None]:
-        for first in range(last - 1, -1, -1):
-            for entered in (True, False):
-                state = best.get((first, entered))
-                if state is not None:
-                    yield self._extended(state, first, last, entered, home)
+    def _cheapest(self, best: dict[tuple[int, bool], _State], last: int, home: bool) -> _State | None:
+        """The cheapest way to a cut, the first of equal ones. Ways are looked at from the one that could be cheapest
+        on; laying a segment out, which alone says whether it fits, is left to those that could still win.
+        """
+        chosen: tuple[float, int, _State] | None = None
+        for floor, order, first, entered in sorted(self._ways(best, last, home)):
+            limit = math.inf if chosen is None else chosen[0]
+            if floor > limit:
+                break
+            found = self._extended(best[first, entered], first, last, entered, home, limit)
+            if found is not None and (chosen is None or (found.cost, order) < chosen[:2]):
+                chosen = found.cost, order, found
+        return chosen[2] if chosen else None
 
-    def _extended(self, state: _State, first: int, last: int, entered: bool, home: bool) -> _State | None:
+    def _ways(
+        self, best: dict[tuple[int, bool], _State], last: int, home: bool
+    ) -> Iterator[tuple[float, int, int, bool]]:
+        """The least that each way can cost, its rank among equals, where its last segment begins, and whether from
+        SRAM.
+        """
+        begins = [(first, entered) for first in range(last - 1, -1, -1) for entered in (True, False)]
+        for order, (first, entered) in enumerate(begins):
+            state = best.get((first, entered))
+            if state is not None:
+                tallest = next(iter(self._heights(first, last)))
+                yield state.cost + self._cost(first, last, tallest, entered, home), order, first, entered
+
+    def _extended(self, state: _State, first: int, last: int, entered: bool, home: bool, limit: float) -> _State | None:
+        """The way on with the tallest stripes that fit; None when none does for up to ``limit``."""
         whole = frozenset(self._crossing(first) if entered else ()) | frozenset(self._crossing(last) if home else ())
         room = self.budget - self._constants(first, last)
-        for rows in self._heights(first, last):
+        for rows in self._heights(first, last) if room > 0 else ():
+            cost = state.cost + self._cost(first, last, rows, entered, home)
+            if cost > limit:
+                return None  # shorter stripes cost more
             peak = self.search.segment_peak(first, last, rows, whole)
             if peak is not None and peak <= room:
-                cost = state.cost + self._cost(first, last, rows, entered, home)
                 return _State(cost, (*state.cuts, Cut(first, last, rows)), state.in_sram | whole)
         return None
 

@@ -74,6 +74,8 @@ class Add:
     clamp: Clamp = OPEN
     origin: tuple[str, ...] = ()
     subtract: bool = False
+    host: str = ""
+    """Why the host processor runs it; empty where the NPU does."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -91,6 +93,8 @@ class Move:
     read: View = PLAIN
     write: View = PLAIN
     origin: tuple[str, ...] = ()
+    host: str = ""
+    """Why the host processor runs it; empty where the NPU does."""
 
     @property
     def reads(self) -> tuple[str, ...]:

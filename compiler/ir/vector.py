@@ -21,6 +21,8 @@ class Table:
     result: str
     tables: npt.NDArray[np.uint8]
     origin: tuple[str, ...] = ()
+    host: str = ""
+    """Why the host processor runs it; empty where the NPU does."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -38,6 +40,8 @@ class Mul:
     result: str
     clamp: Clamp = OPEN
     origin: tuple[str, ...] = ()
+    host: str = ""
+    """Why the host processor runs it; empty where the NPU does."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -60,6 +64,8 @@ class Pool:
     whole: bool = False
     clamp: Clamp = OPEN
     origin: tuple[str, ...] = ()
+    host: str = ""
+    """Why the host processor runs it; empty where the NPU does."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -95,6 +101,8 @@ class Resize:
     transformation: Transformation
     rounding: Rounding = Rounding.FLOOR
     origin: tuple[str, ...] = ()
+    host: str = ""
+    """Why the host processor runs it; empty where the NPU does."""
 
     @property
     def reads(self) -> tuple[str, ...]:

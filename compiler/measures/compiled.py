@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from compiler.ir import Graph, Host
+from compiler.ir import Graph
 from compiler.measures.answers import Left, Memory, answers, streams_of
 from compiler.measures.kernels import FrameUsage, frame_usage
 from compiler.operators import place_operators
-from compiler.operators.placement import HOST_REASONS
+from compiler.operators.placement import host_reason
 from compiler.program_builder import CompiledProfile, CompiledProgram
 from compiler.schedule import Kernel
 from contracts.npu import Space, load_spec
@@ -22,7 +22,7 @@ def usages(profile: CompiledProfile, names: tuple[str, ...]) -> tuple[FrameUsage
 
 def placement(kernel: Kernel) -> tuple[str, str]:
     """Where a kernel runs, and why when it is the CPU."""
-    reasons = [HOST_REASONS[step.function] for step in kernel.steps if isinstance(step, Host)]
+    reasons = [reason for step in kernel.steps if (reason := host_reason(step))]
     return (CPU, "; ".join(dict.fromkeys(reasons))) if reasons else (NPU, "")
 
 

@@ -1,4 +1,6 @@
-"""Does the oldest driver in the field run this model? Asked before anything is compiled, when a version is given."""
+"""Does the oldest driver in the field run this model, after all that could be placed elsewhere was? Asked when a
+version is given, before anything is lowered.
+"""
 
 from __future__ import annotations
 
@@ -22,5 +24,5 @@ def check_driver(version: str, targets: Sequence[str], graphs: Iterable[Graph]) 
         if lacking:
             node, _, reason = lacking[0].partition(": ")
             more = f" (and {len(lacking) - 1} more operators)" if len(lacking) > 1 else ""
-            remedy = "ask for a newer driver, or exchange the operator"
+            remedy = "nothing else can run it: ask for a newer driver, or exchange the operator"
             raise UnsupportedModel(node, f"{reason}{more}", remedy)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from compiler.timing import Commands, FrameEstimate, KernelEstimate
 from contracts.npu import Op, Space
+from contracts.npu.program import FLAG_HOST
 
 
 @dataclass(frozen=True)
@@ -148,11 +149,18 @@ def _counts(commands: Commands, names: Sequence[str]) -> Mapping[str, _Count]:
         chosen = stream["kernel"] == index
         operations = stream["op"][chosen]
         counts[names[int(index)]] = _Count(
-            operations=tuple(sorted(Op(int(code)).name for code in np.unique(operations) if code != Op.DMA)),
+            operations=_operations(stream[chosen]),
             commands=int((operations != Op.DMA).sum()),
             sram_top=int(tops[chosen].max()),
         )
     return counts
+
+
+def _operations(commands: Commands) -> tuple[str, ...]:
+    """What a kernel computes with; HOST too when the host processor stands in for the NPU."""
+    names = {Op(int(code)).name for code in np.unique(commands["op"]) if code != Op.DMA}
+    stands_in = (commands["flags"] & FLAG_HOST != 0).any()
+    return tuple(sorted(names | {Op.HOST.name} if stands_in else names))
 
 
 def _sram_tops(stream: Commands) -> npt.NDArray[np.int64]:

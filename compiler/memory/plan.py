@@ -9,14 +9,14 @@ always live in DDR.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.constants import Constants
 from compiler.errors import DoesNotFit
 from compiler.memory.buffers import Buffer, value_buffers
 from compiler.memory.greedy import place
 from compiler.memory.placement import Placement, Proof
-from compiler.memory.planner import plan_placement
+from compiler.memory.planner import HURRIED, Effort, Patience, plan_placement
 from compiler.schedule import Schedule
 from contracts.npu import NpuSpec, Space
 
@@ -62,19 +62,26 @@ class MemoryPlan:
 
 
 def plan_memory(
-    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, *, share: bool = True, streams: int = 1
+    schedule: Schedule,
+    constants: Constants,
+    quant_bytes: int,
+    spec: NpuSpec,
+    *,
+    share: bool = True,
+    streams: int = 1,
+    patience: Patience = HURRIED,
 ) -> MemoryPlan:
     """Plan one profile; raises DoesNotFit. Without `share` every value has a place of its own, in DDR. Input and
     outputs have room for all `streams`.
     """
     if not share:
         return _unshared(schedule, constants, quant_bytes, spec, streams)
-    resident = _plan(schedule, constants, quant_bytes, spec, streams, resident=True)
+    resident = _plan(schedule, constants, quant_bytes, spec, streams, patience, resident=True)
     if resident is not None and not resident.reasons:
         return resident
     streamed = None
     if constants.streamable:
-        streamed = _plan(schedule, constants, quant_bytes, spec, streams, resident=False)
+        streamed = _plan(schedule, constants, quant_bytes, spec, streams, patience, resident=False)
     plans = [plan for plan in (resident, streamed) if plan is not None]
     if not plans:
         largest = max(size for _, size in constants.kernels.values())
@@ -107,15 +114,18 @@ class _Attempt:
     ddr: list[Buffer]
     spilled: list[Buffer]
     reasons: list[str]
+    patience: Patience = HURRIED
 
     def placed(self, spec: NpuSpec) -> Placement:
-        return place_pinned([*self.fixed, *self.sram], spec.alignment, spec.sram_bytes)
+        return place_pinned([*self.fixed, *self.sram], spec.alignment, spec.sram_bytes, self.patience)
 
 
-def place_pinned(buffers: Sequence[Buffer], alignment: int, capacity: int | None = None) -> Placement:
+def place_pinned(
+    buffers: Sequence[Buffer], alignment: int, capacity: int | None = None, patience: Patience = HURRIED
+) -> Placement:
     """Place with the table and the resident constants at the bottom, in this order, whatever the profile: a device
     that switches profiles finds them where they are. With a ``capacity`` the rest is planned with effort where the
-    greedy orders leave a gap and a fit is possible.
+    greedy orders leave a gap and a fit is possible, and searched for on as long as ``patience`` lasts.
     """
     pinned: dict[str, int] = {}
     base = 0
@@ -128,15 +138,34 @@ def place_pinned(buffers: Sequence[Buffer], alignment: int, capacity: int | None
     rest = place(others, alignment)
     if capacity is not None and rest.proof is Proof.NONE and rest.bound <= capacity - base:
         rest = plan_placement(others, alignment, capacity - base)
+        rest = _patient(others, alignment, rest, patience)
     offsets = {**pinned, **{name: base + offset for name, offset in rest.offsets.items()}}
     peak = max((offsets[buffer.name] + buffer.size for buffer in buffers), default=0)
     return Placement(offsets, peak, rest.method, base + rest.bound, rest.proof)
 
 
+def _patient(buffers: Sequence[Buffer], alignment: int, known: Placement, patience: Patience) -> Placement:
+    """The better of what is known and what a thorough search finds or proves."""
+    left = patience.left
+    if known.proof is not Proof.NONE or left == 0.0:
+        return known
+    found = plan_placement(buffers, alignment, effort=Effort.THOROUGH, budget_s=left)
+    bound = max(found.bound, known.bound)
+    return replace(min(found, known, key=lambda placement: placement.peak), bound=bound, proof=found.proof)
+
+
 def _plan(
-    schedule: Schedule, constants: Constants, quant_bytes: int, spec: NpuSpec, streams: int, *, resident: bool
+    schedule: Schedule,
+    constants: Constants,
+    quant_bytes: int,
+    spec: NpuSpec,
+    streams: int,
+    patience: Patience,
+    *,
+    resident: bool,
 ) -> MemoryPlan | None:
     attempt = _attempt(schedule, constants, quant_bytes, resident=resident)
+    attempt.patience = patience
     placement = attempt.placed(spec)
     while placement.peak > spec.sram_bytes:
         if not attempt.sram:

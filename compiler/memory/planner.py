@@ -45,6 +45,26 @@ class Limits:
 LIMITS = Limits()
 
 
+@dataclass(frozen=True)
+class Patience:
+    """How long one profile's plan may be searched for: an effort, and a ``time.monotonic`` deadline for all thorough
+    searches together.
+    """
+
+    effort: Effort = Effort.FAST
+    deadline: float | None = None
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left for a thorough search, 0 when there is to be none; None without a deadline."""
+        if self.effort is Effort.FAST:
+            return 0.0
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+
+HURRIED = Patience()
+
+
 def plan_placement(
     buffers: Sequence[Buffer],
     alignment: int,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from compiler.importer.operators import CONVERTERS
 from compiler.importer.qoperator import FORMS
 from compiler.ir import Add, Clip, Conv, Host, Join, Move, Mul, Part, Pool, Resize, Table
-from compiler.operators.placement import HOST_REASONS, MINIMUM_DRIVER
+from compiler.operators.placement import FALLBACKS, HOST_REASONS, MINIMUM_DRIVER
 
 _HEAD = """# Operators
 
@@ -70,10 +70,13 @@ def _host() -> str:
 
 def _drivers() -> str:
     text = (
-        "A program for an older driver is refused with the operators that the driver lacks (`compile --driver`);\n"
-        "a subtraction, fused or not, needs 1.1.0 like the tables. An addition or subtraction whose second operand is\n"
-        "made by a convolution is fused into it for 1.3.0 and later, and is a command of its own for an older driver."
+        "`compile --driver VERSION` makes a program for the oldest driver in the field. What that one lacks is placed\n"
+        "elsewhere, byte for byte the same, and the report has a line for each: `node: on the CPU, because driver\n"
+        "1.0.0 lacks what 1.1.0 has`. Only what nothing else can run is refused. A subtraction, fused or not, needs\n"
+        "1.1.0 like the tables. An addition or subtraction whose second operand is made by a convolution\n"
+        "is fused into it for 1.3.0 and later, and is a command of its own for an older driver."
     )
-    rows = [f"| {what} | {MINIMUM_DRIVER[kind]} |" for what, kind in _COMMANDS.items()]
+    rows = [f"| {what} | {MINIMUM_DRIVER[kind]} | {FALLBACKS.get(kind, '')} |" for what, kind in _COMMANDS.items()]
     assert {*_COMMANDS.values(), Part, Clip} >= set(MINIMUM_DRIVER)
-    return "\n".join(["## Driver versions", "", text, "", "| operator | oldest driver |", "|---|---|", *rows, ""])
+    head = ["## Driver versions", "", text, "", "| operator | oldest driver | an older one gets |", "|---|---|---|"]
+    return "\n".join([*head, *rows, ""])

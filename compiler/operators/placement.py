@@ -1,7 +1,7 @@
 """Where each operator runs, why, and which driver it needs.
 
-A rule's docstring is the reason. The matrix of driver versions is ``MINIMUM_DRIVER``; a driver older than an
-operator's minimum cannot run it, and nothing is re-placed in silence: ``unsupported`` names the operators.
+The matrix of driver versions is ``MINIMUM_DRIVER``. What an older driver lacks, ``passes.old_driver`` makes of what it
+has or gives to the host processor, with a line in the report; what is left then ``unsupported`` names.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ HOST_REASONS: Mapping[HostFunction, str] = {
 RESIDUAL_FIRST_DRIVER = "1.3.0"
 """The oldest driver that adds a convolution's result as the second operand."""
 
+FIRST_DRIVER, WINDOWS = "1.0.0", "1.1.0"
 MINIMUM_DRIVER: Mapping[type, str] = {
     Conv: "1.0.0",
     Add: "1.0.0",
@@ -61,6 +62,19 @@ MINIMUM_DRIVER: Mapping[type, str] = {
     Host: "1.2.0",
 }
 
+FALLBACKS: Mapping[type, str] = {
+    Add: "a sum that it cannot fuse: two kernels; a subtraction: negation by convolution and addition where all 65,536 "
+    "pairs agree, else the CPU",
+    Table: "a depthwise convolution where all 256 answers agree (changes of scale, sums and products with constants, "
+    "Relu, Clip), else the CPU",
+    Mul: "the CPU",
+    Pool: "the CPU",
+    Resize: "the CPU",
+    Join: "copies by the CPU between the windows and maps of their own",
+    Host: "an error: nothing else can run it",
+}
+"""What stands for an operator that a driver lacks (``passes.old_driver``)."""
+
 
 def place_operators(graph: Graph) -> tuple[Placed, ...]:
     """Every operator in order; blocks opened."""
@@ -68,17 +82,27 @@ def place_operators(graph: Graph) -> tuple[Placed, ...]:
 
 
 def _placed(step: Simple) -> Placed:
-    if isinstance(step, Host):
-        return Placed(step.name, step.origin, Placement.HOST, HOST_REASONS[step.function])
+    if reason := host_reason(step):
+        return Placed(step.name, step.origin, Placement.HOST, reason)
     if isinstance(step, Join | Part):
         return Placed(step.name, step.origin, Placement.NOTHING, "a window of another map, nothing is moved")
     return Placed(step.name, step.origin, Placement.NPU, f"{type(step).__name__.upper()} command")
 
 
+def host_reason(step: Simple) -> str:
+    """Why an operator runs on the host processor; empty where the NPU runs it."""
+    if isinstance(step, Host):
+        return HOST_REASONS[step.function]
+    return step.host if isinstance(step, Add | Move | Table | Mul | Pool | Resize) else ""
+
+
 def minimum_driver(step: Simple) -> str:
-    """The oldest driver that runs an operator. A subtraction needs the second driver, an addition the first, and
-    one that is fused behind its second operand the fourth.
+    """The oldest driver that runs an operator. A subtraction needs the second driver, an addition the first, and one
+    that is fused behind its second operand the fourth; every driver hands over to the host processor, but the functions
+    of HOST are newer.
     """
+    if isinstance(step, Add | Move | Table | Mul | Pool | Resize) and step.host:
+        return FIRST_DRIVER
     if isinstance(step, Add) and step.subtract:
         return "1.1.0"
     if isinstance(step, Conv) and step.residual is not None:
@@ -94,18 +118,32 @@ def unsupported(graph: Graph, driver: str) -> tuple[str, ...]:
 
 def _lacks(graph: Graph, driver: str) -> Iterator[str]:
     for step in opened(graph.operators):
-        needed = minimum_driver(step)
-        if older(driver, needed):
-            node = ", ".join(step.origin) or step.name
+        node = ", ".join(step.origin) or step.name
+        if needed := lacked(step, driver):
             yield f"{node}: {type(step).__name__} needs driver {needed}, {driver} lacks it"
+        elif touches_window(graph, step) and version(driver) < version(WINDOWS):
+            yield f"{node}: windows of a map need driver {WINDOWS}, {driver} lacks them"
 
 
 def older(driver: str, needed: str) -> bool:
     """Whether a driver version is below another; raises ValueError when one is none."""
-    return _version(driver) < _version(needed)
+    return version(driver) < version(needed)
 
 
-def _version(text: str) -> tuple[int, ...]:
+def lacked(step: Simple, driver: str) -> str:
+    """The driver that an operator needs when this one lacks it; empty when it has it. Windows are no operators."""
+    needed = minimum_driver(step)
+    return needed if not isinstance(step, Join | Part) and version(driver) < version(needed) else ""
+
+
+def touches_window(graph: Graph, step: Simple) -> bool:
+    """Whether the NPU reads or writes a part of a map for this operator."""
+    if isinstance(step, Join | Part) or host_reason(step):
+        return False
+    return any(graph.values[name].window is not None for name in (*step.reads, step.result))
+
+
+def version(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split("."))
     except ValueError as error:

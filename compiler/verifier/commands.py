@@ -10,7 +10,14 @@ import numpy.typing as npt
 
 from compiler.verifier.regions import Region
 from contracts.npu import COMMAND, REGION, Op
-from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_LAUNCH, FLAG_PER_CHANNEL, FLAG_RESIDUAL_FIRST
+from contracts.npu.program import (
+    FLAG_DISPATCH,
+    FLAG_GLOBAL,
+    FLAG_HOST,
+    FLAG_LAUNCH,
+    FLAG_PER_CHANNEL,
+    FLAG_RESIDUAL_FIRST,
+)
 
 
 class Command(NamedTuple):
@@ -93,8 +100,12 @@ _STRIPE = FLAG_LAUNCH | FLAG_DISPATCH
 _FLAGS: dict[int, int] = {
     Op.END: 0,
     Op.DMA: 0,
-    Op.TABLE: _STRIPE | FLAG_PER_CHANNEL,
-    Op.POOL: _STRIPE | FLAG_GLOBAL,
+    Op.ADD: _STRIPE | FLAG_HOST,
+    Op.SHUFFLE: _STRIPE | FLAG_HOST,
+    Op.TABLE: _STRIPE | FLAG_HOST | FLAG_PER_CHANNEL,
+    Op.POOL: _STRIPE | FLAG_HOST | FLAG_GLOBAL,
+    Op.MUL: _STRIPE | FLAG_HOST,
+    Op.RESIZE: _STRIPE | FLAG_HOST,
 }
 _FIELDS = list(Command._fields)
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from compiler.cli import app
 from compiler.driver import compile_program
 from contracts.npu import Op, Program, ProgramWriter
-from tests.compiler.qdq_cases import EXACT
+from tests.compiler.host_nets import HOST
 from tests.support.models import quality_qdq, vsr_qdq
 
 
@@ -113,11 +113,12 @@ def test_a_model_that_an_old_driver_runs_is_compiled_for_it(folder: Path) -> Non
 
 
 def test_an_operator_that_an_old_driver_lacks_is_named(folder: Path) -> None:
-    (folder / "swish.onnx").write_bytes(EXACT["hard swish"]())
-    assert compiled(folder, "swish.onnx", "d.elb", "--driver", "1.1.0").exit_code == 0
-    result = compiled(folder, "swish.onnx", "old.elb", "--driver", "1.0.0")
+    (folder / "warp.onnx").write_bytes(HOST["global motion warp"]())
+    assert compiled(folder, "warp.onnx", "d.elb", "--driver", "1.2.0").exit_code == 0
+    result = compiled(folder, "warp.onnx", "old.elb", "--driver", "1.0.0")
     assert result.exit_code == 2
-    assert "Table needs driver 1.1.0, 1.0.0 lacks it" in result.stderr
+    assert "Host needs driver 1.2.0, 1.0.0 lacks it" in result.stderr
+    assert "nothing else can run it" in result.stderr
     assert not (folder / "old.elb").exists()
 
 

@@ -18,6 +18,7 @@ from compiler.report import CompileReport
 from compiler.verifier import verify_program
 from contracts.bundle import Bundle, BundleError
 from contracts.npu import Program, load_spec
+from tests.compiler.host_nets import HOST
 from tests.support.models import QdqBuilder, quality_qdq, single_conv_qdq, vsr_qdq
 
 TARGETS = ("npu-4t", "npu-2t")
@@ -215,9 +216,11 @@ def test_the_oldest_driver_that_is_asked_for_has_to_have_every_operator(tmp_path
     b.quantize(b.node("Relu", [value], "relu"), 1 / 255, 0, 3, output="y")
     model = b.model({"x": [1, 3, "h", "w"]}, {"y": [1, 3, "h", "w"]})
     old, new = CompileOptions(driver="1.0.0"), CompileOptions(driver="1.9.0")
+    compile_program(model, "npu-4t", [(8, 12)], old)
+    tokens = HOST["dynamic upsampling"]()
     with pytest.raises(CompileError, match="driver"):
-        compile_program(model, "npu-4t", [(8, 12)], old)
+        compile_program(tokens, "npu-4t", [(8, 12)], old)
     with pytest.raises(CompileError, match="driver"):
-        compile_bundle(model, None, None, ["npu-4t"], [(8, 12)], {}, tmp_path / "a.elb", "1", 1, options=old)
+        compile_bundle(tokens, None, None, ["npu-4t"], [(8, 12)], {}, tmp_path / "a.elb", "1", 1, options=old)
     assert not (tmp_path / "a.elb").exists()
     assert compile_program(model, "npu-4t", [(8, 12)], new)[1].kernels == 1

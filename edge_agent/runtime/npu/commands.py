@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from contracts.npu.program import (
     FLAG_DISPATCH,
     FLAG_GLOBAL,
+    FLAG_HOST,
     FLAG_LAUNCH,
     FLAG_PER_CHANNEL,
     FLAG_RESIDUAL_FIRST,
@@ -51,6 +52,7 @@ class Command:
     per_channel: bool
     whole_map: bool
     residual_first: bool
+    on_host: bool
     kernel: int
     event: int
     wait: int
@@ -121,6 +123,7 @@ def _decode(
         per_channel=bool(value["flags"] & FLAG_PER_CHANNEL),
         whole_map=bool(value["flags"] & FLAG_GLOBAL),
         residual_first=op is Op.CONV and used and bool(value["flags"] & FLAG_RESIDUAL_FIRST),
+        on_host=op is Op.HOST or bool(value["flags"] & FLAG_HOST),
         kernel=value["kernel"],
         event=value["event"],
         wait=value["wait"],

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from contracts.npu.program import FLAG_RESIDUAL_FIRST, Op, Space
+from contracts.npu.program import FLAG_HOST, FLAG_RESIDUAL_FIRST, Op, Space
 from edge_agent.runtime.npu.commands import Stream
 
 FIRST_DRIVER = "1.0.0"
@@ -30,6 +30,7 @@ def lacking(stream: Stream, driver: str) -> list[str]:
 
 
 def _needs(stream: Stream) -> Iterator[tuple[str, str]]:
+    stream = stream[stream["flags"] & FLAG_HOST == 0]  # every driver hands over to the host processor
     known = {int(op): op for op in Op}
     for code in np.unique(stream["op"]):
         op = known.get(int(code))  # an unknown one is refused when it is decoded

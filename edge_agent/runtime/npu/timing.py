@@ -163,9 +163,11 @@ class Timer:
             return self._array.charged_macs(rows * cols, taps, depth, outputs) / self._macs_per_ns
         elements = rows * cols * outputs
         if command.op is Op.HOST:
-            return spec.host_call_us * 1000 + elements * max(taps, 1) / spec.host_elements_per_ns
+            elements *= max(taps, 1)
         if command.op is Op.POOL:
             elements = math.prod(command.source.logical) if command.whole_map else elements * taps
+        if command.on_host:
+            return spec.host_call_us * 1000 + elements / spec.host_elements_per_ns
         return elements / spec.vector_elements_per_ns
 
 
