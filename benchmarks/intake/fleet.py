@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from contracts.device import DeviceTags
-from contracts.statistics import DriftReport, encode_report
+from contracts.statistics import DriftReport, ObserverParameters, encode_report
 from contracts.statistics.drf1 import MAC_BYTES
 from contracts.statistics.moments import BINS, DIMENSIONS, HISTOGRAMS, SUBSPACE
 
@@ -81,4 +81,22 @@ def _report(index: int, day: int) -> DriftReport:
         variance=rng.uniform(0.5, 1.5, DIMENSIONS).astype(np.float32),
         projected_covariance=(spread @ spread.T).astype(np.float32),
         histogram=histogram,
+    )
+
+
+def observer() -> ObserverParameters:
+    """Parameters of the fleet's embedding; only their shapes matter to the intake."""
+    rng = np.random.default_rng(0)
+    rows = np.linalg.qr(rng.normal(size=(DIMENSIONS, SUBSPACE)))[0].T.astype(np.float32)
+    edges = np.tile(np.linspace(-1.5, 1.5, BINS - 1), (HISTOGRAMS, 1)).astype(np.float32)
+    return ObserverParameters(
+        embedding_id=EMBEDDING,
+        mu0=np.zeros(DIMENSIONS, np.float32),
+        sd0=np.ones(DIMENSIONS, np.float32),
+        projection=rows,
+        directions=rows[:HISTOGRAMS],
+        edges=edges,
+        score_w=np.zeros(DIMENSIONS, np.float32),
+        score_b=0.0,
+        tau=1.0,
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import reduce
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -49,7 +50,7 @@ def take(session: Session, payload: bytes, now: float) -> bool:
 
 def take_many(session: Session, payloads: Iterable[bytes], now: float) -> None:
     """Store reports for folding, all in a few statements; what is refused is counted apart."""
-    rows: dict[tuple[str, int], dict[str, object]] = {}
+    rows: dict[tuple[str, int], dict[str, Any]] = {}  # Any: values of columns
     for payload in payloads:
         try:
             report = decode_report(payload)

@@ -19,14 +19,13 @@ from services.kit.problems import (
 )
 from services.kit.tokens import requires_fast
 from services.telemetry import refusals, relay
-from services.telemetry.gate import SCOPE, GatedRoute
-from services.telemetry.intake import BadReport, BadSegment, Intake
+from services.telemetry.gate import DRF1, SCOPE, GatedRoute, ReportRoute, intake_of
+from services.telemetry.intake import BadReport, BadSegment
 from services.telemetry.schemas import Standing, StreamLag
 
 router = APIRouter(tags=["telemetry"])
-devices = APIRouter(route_class=GatedRoute)
-
-DRF1 = "application/octet-stream"
+reports = APIRouter(route_class=ReportRoute)
+segments = APIRouter(route_class=GatedRoute)
 
 Device = Annotated[Subject, requires_fast(SCOPE)]
 Reader = Annotated[Subject, requires("telemetry:read")]
@@ -41,7 +40,7 @@ class WrongMediaType(Problem):
 PROBLEMS = declare(Unauthorized, Forbidden, TooLarge, TooManyRequests, Unavailable, DiskFull)
 
 
-@devices.post("/v1/reports", status_code=202, responses=PROBLEMS | declare(BadReport, WrongMediaType))
+@reports.post("/v1/reports", status_code=202, responses=PROBLEMS | declare(BadReport, WrongMediaType))
 async def post_report(
     _device: Device,
     request: Request,
@@ -51,16 +50,17 @@ async def post_report(
     """Take a daily drift report (DRF1, at most 2,048 bytes). Natural key: pseudonym and day."""
     if content_type != DRF1:
         raise WrongMediaType(f"a report is sent as {DRF1}, this came as {content_type[:80]}")
-    return await _intake(request).report(body)
+    return await intake_of(request).report(body)
 
 
-@devices.post("/v1/segments", status_code=202, responses=PROBLEMS | declare(BadSegment))
+@segments.post("/v1/segments", status_code=202, responses=PROBLEMS | declare(BadSegment))
 async def post_segment(_device: Device, request: Request, upload: SegmentUpload) -> Accepted:
     """Take a hard-example segment (JSON under 50 KB). Natural key: `segment_id`."""
-    return await _intake(request).segment(upload)
+    return await intake_of(request).segment(upload)
 
 
-router.include_router(devices)
+router.include_router(reports)
+router.include_router(segments)
 
 
 @router.get("/v1/standing", responses=declare(Unauthorized, Forbidden, Unavailable))
@@ -71,8 +71,3 @@ def get_standing(_reader: Reader, session: SessionDep) -> Standing:
         streams=[StreamLag.model_validate(lag, from_attributes=True) for lag in lags],
         refused=refusals.by_reason(session),
     )
-
-
-def _intake(request: Request) -> Intake:
-    intake: Intake = request.app.state.intake
-    return intake

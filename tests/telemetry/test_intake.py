@@ -207,3 +207,9 @@ def test_a_device_that_floods_is_told_to_wait_and_the_others_are_not(
     assert int(refused[0].headers["retry-after"]) >= 1
     other = tokens.device("quiet")
     assert client.post(SEGMENTS, token=other, json=segment_json()).status_code == 202
+
+
+def test_every_accepted_report_has_a_trace_of_its_own(client: ApiClient, device: str) -> None:
+    answers = [send_report(client, device, report_bytes()) for _ in range(3)]
+    assert len({answer.headers["x-trace-id"] for answer in answers}) == 3
+    assert all(answer.headers["content-type"] == "application/json" for answer in answers)
