@@ -97,6 +97,7 @@ class Agent:
     def __init__(self, parts: Parts, settings: LoopSettings) -> None:
         self._parts, self._settings = parts, settings
         self._change: Change | None = None
+        self._fit_to_play = True
         self._syncing = threading.Lock()
         self._ending = threading.Event()
         self._health = HealthWindow(settings.budget_ms)
@@ -145,6 +146,12 @@ class Agent:
         self.counters.frames += 1
         if self.killed:
             self.counters.killed_frames += 1
+            self._parts.sink.write(enlarge(frame.pixels))
+            return True
+        if self.counters.frames % LIMITS.guard_frames == 0:
+            self._fit_to_play = self._changeover.guard()
+        if not self._fit_to_play:
+            self.counters.plain_frames += 1
             self._parts.sink.write(enlarge(frame.pixels))
             return True
         self._play(frame)
