@@ -35,13 +35,14 @@ def call_figures(call: Call) -> list[Figure]:
     backs = [
         at - left for (left, _, _), (at, _, after) in zip(call.path, call.path[1:], strict=False) if after == "normal"
     ]
+    promise = f"{PROBE_S:g} s, then the first frame"
+    in_time = bool(backs) and all(PROBE_S <= back < PROBE_S + 1 for back in backs)
     return [
         exactly("call.frames_lost", call.lost, f"of {call.frames}, {call.frames / 25 / 60:.0f} min at 25/s", 0),
         exactly("call.errors_to_caller", call.raised, "exceptions", 0),
         exactly("call.path", as_specified(call.path), words, True),
         exactly("call.transitions", len(call.path), "changes of state", len(SPECIFIED)),
-        Figure("call.recovery", round(max(backs, default=0.0), 2), "s from the fall to normal", f"{PROBE_S:g} s, then the first frame",
-               bool(backs) and all(PROBE_S <= back < PROBE_S + 1 for back in backs)),
+        Figure("call.recovery", round(max(backs, default=0.0), 2), "s from the fall to normal", promise, in_time),
         Figure("call.by_cpu", call.on_cpu, "frames", "printed", True),
         Figure("call.plain", call.plain, "frames enlarged without a model", "printed", True),
         *(
@@ -49,7 +50,7 @@ def call_figures(call: Call) -> list[Figure]:
             for stage, count in sorted(call.injected.items())
         ),
         *(Figure(f"call.served_{state}", count, "frames", "printed", True) for state, count in call.served_in.items()),
-    ]  # fmt: skip
+    ]
 
 
 def cost_figures(name: str, cost: Cost) -> list[Figure]:

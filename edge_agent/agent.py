@@ -180,6 +180,11 @@ class Agent:
                 self._syncing.release()
 
     @property
+    def owes(self) -> bool:
+        """True while a decision of the frame loop is not on disk yet."""
+        return self._changeover.owes
+
+    @property
     def owing(self) -> threading.Event:
         """Set when the frame loop decided something that `settle` or `sync` should write soon."""
         return self._changeover.owing

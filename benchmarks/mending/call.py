@@ -1,8 +1,8 @@
 """A simulated call of 70 minutes at 25 frames a second on a device whose parts fail one after another.
 
-Real: agent, frame loop, runner, healing machine with its own limits (5 errors in 60 s, probe after 30 min), the compiled
-seed bundle on the emulated NPU, ONNX Runtime as the CPU. Simulated: time (a clock moved by hand) and the faults. Faults
-of the NPU are the emulator's own; the other stages fail by an exception at their entry.
+Real: agent, frame loop, runner, healing machine with its own limits (5 errors in 60 s, probe after 30 min), the
+compiled seed bundle on the emulated NPU, ONNX Runtime as the CPU. Simulated: time (a clock moved by hand) and the
+faults. Faults of the NPU are the emulator's own; the other stages fail by an exception at their entry.
 
     second    what fails                        what must happen
     60-600    NPU: every run is a driver error  degraded at the 5th error, CPU takes over; probe 30 min later, normal

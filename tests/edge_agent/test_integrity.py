@@ -1,4 +1,4 @@
-"""Weights that change in memory after they were verified: noticed within a hundred frames, left for the built-in bundle."""
+"""Weights that change in memory after they were verified: noticed within a hundred frames, and left."""
 
 from __future__ import annotations
 
