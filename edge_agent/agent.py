@@ -97,6 +97,7 @@ class Agent:
     def __init__(self, parts: Parts, settings: LoopSettings) -> None:
         self._parts, self._settings = parts, settings
         self._change: Change | None = None
+        self._fit_to_play = True
         self._syncing = threading.Lock()
         self._composed_by: Playback | None = None
         self._ending = threading.Event()
@@ -149,6 +150,12 @@ class Agent:
             self._composed_by = None
             self._parts.sink.write(enlarge(frame.pixels))
             return True
+        if self.counters.frames % LIMITS.guard_frames == 0:
+            self._fit_to_play = self._changeover.guard()
+        if not self._fit_to_play:
+            self.counters.plain_frames += 1
+            self._parts.sink.write(enlarge(frame.pixels))
+            return True
         self._play(frame)
         return True
 
@@ -173,6 +180,11 @@ class Agent:
                 self._changeover.settle()
             finally:
                 self._syncing.release()
+
+    @property
+    def owes(self) -> bool:
+        """True while a decision of the frame loop is not on disk yet."""
+        return self._changeover.owes
 
     @property
     def owing(self) -> threading.Event:

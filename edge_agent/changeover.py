@@ -22,7 +22,7 @@ from edge_agent.journal import Journal, Note
 from edge_agent.observers.health import Played, Verdict
 from edge_agent.playback import Playback
 from edge_agent.slot_store import SlotStore
-from edge_agent.slots import Slots, confirm, count_end, count_start, mark_told, roll_back
+from edge_agent.slots import Slots, confirm, count_end, count_start, mark_told, roll_back, use_built_in
 from edge_agent.trial import TrialWatch
 from edge_agent.update import Change
 
@@ -99,6 +99,28 @@ class Changeover:
             self._confirm()
         else:
             self._roll_back(verdict)
+
+    def guard(self) -> bool:
+        """Check the weights that play; changed ones are left for the built-in bundle at once. False when no bundle is
+        fit to play.
+        """
+        if self._bundles.intact(self.playback.digest):
+            return True
+        now = self._clock.now()
+        self._before_change(now)
+        self._trial.end()
+        self._fallback = None
+        if self.slots.active:
+            known = self.slots.left
+            self._decide(partial(use_built_in, cause=Cause.DAMAGED, detail="weights changed in memory"))
+            self._count_since(known)
+            self.playback = self._bundles.built_in
+            if self._bundles.intact(self.playback.digest):
+                return True
+        if not self._bundles.restore_built_in():
+            return False
+        self.playback = self._bundles.built_in
+        return True
 
     def settle(self) -> None:
         """Write what was decided, then tell it; what the disk refuses stays to be done."""

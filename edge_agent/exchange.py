@@ -36,7 +36,8 @@ def exchange_names(one: Path, other: Path) -> None:
 
 @cache
 def _renameat2() -> Any:  # Any: a foreign function
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    # PyDLL keeps the interpreter lock: the call takes microseconds, getting the lock back takes milliseconds
+    call = getattr(ctypes.PyDLL(None, use_errno=True), "renameat2", None)
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
         call.restype = ctypes.c_int

@@ -41,6 +41,8 @@ class AgentLimits:
     trial_boots: int = 3
     trial_arms: int = 8
     notes_waiting: int = 256
+    guard_frames: int = 100
+    """The weights in memory are authenticated once in so many frames."""
     video_side: int = 4096
     video_header_s: float = 10.0
     samples_kept: int = 512

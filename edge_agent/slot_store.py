@@ -68,6 +68,7 @@ class SlotStore:
         self._dirty = False
         self._unflushed = False
         self._doubled = 0
+        self._recorded = False
         disk.make_directory(folder)
         found = self._load()
         self._slots, self._generation = found.slots, found.generation
@@ -168,8 +169,9 @@ class SlotStore:
         self._generation += 1
 
     def _swap(self) -> None:
-        if not self._path.exists():
+        if not self._recorded:
             self._disk.rename(self._spare, self._path)
+            self._recorded = True
             return
         try:
             self._disk.exchange(self._path, self._spare)
@@ -187,6 +189,7 @@ class SlotStore:
         generation = max(record.generation for record in whole)
         self._doubled = min(record.slots.security_floor for record in whole) if len(whole) > 1 else 0
         first = found[self._path]
+        self._recorded = first is not None
         if first is not None:
             return _Record(first.slots, generation)
         newest = max(whole, key=lambda record: record.generation)

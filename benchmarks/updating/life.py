@@ -137,7 +137,7 @@ class Device:
 
     def _note(self) -> None:
         assert self.agent is not None
-        if not self.agent.owing.is_set():
+        if not self.agent.owes:
             self.promise = Promise(self.agent.slots.security_floor, self.causes)
 
 

@@ -73,6 +73,8 @@ class NpuBackend:
         models = _load_sets(bundle, device)
         quality = device.load(bundle.program(device_class, "quality"))
         outputs = {output.name: output for output in quality.program.profiles[0].outputs}
+        if not self._options.shared:
+            _warm(device, (*models.values(), quality))
         self._loaded = _Loaded(device, models, quality, outputs["embedding"])
         self._set = KernelSet.BIG
         self.reset()
@@ -138,6 +140,13 @@ def _load_sets(bundle: Bundle, device: NpuDevice) -> dict[KernelSet, LoadedProgr
         missing = sorted(big - little)
         raise ProgramRefused(f"no little kernels for frames {missing}", piece, "build both sets for the same sizes")
     return sets
+
+
+def _warm(device: NpuDevice, programs: Sequence[LoadedProgram]) -> None:
+    """Bind every profile now, so that the first frame of a new bundle is as quick as the others."""
+    for program in programs:
+        for index in range(len(program.program.profiles)):
+            device.make_ready(program, index)
 
 
 def _switch_span(switch: SetSwitch | None) -> list[Span]:

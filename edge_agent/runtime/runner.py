@@ -170,6 +170,8 @@ class Runner:
             log.warning("healing: %s -> %s after %s", before.value, self.healing.state.value, event.value)
 
     def _record(self, work: str, began: float, served: Served[Result]) -> None:
+        if not self.trace.on:
+            return
         anomalies = []
         if served.errors:
             anomalies.append(f"{served.errors} backend errors")

@@ -76,6 +76,7 @@ def make_bundle(
     build_id = version.encode().ljust(16, b"\0")[:16]
     meta = {"build_id": build_id.hex(), "release_version": version, "behaviour": behaviour}
     pieces = {"meta.json": json.dumps(meta).encode(), "observer.npz": toy_observer(embedding_id).to_bytes()}
+    pieces["model.onnx"] = b"WEIGHTS" + bytes(range(200))
     path = folder / f"{version}.elb"
     write_bundle(path, pieces, build_id=build_id, release_version=version, security_epoch=security_epoch)
     return ToyBundle(path, Bundle.open(path).digest, version, security_epoch)
