@@ -1,4 +1,4 @@
-"""What users of other systems complain about and what concerns the device: each complaint has the right behaviour here."""
+"""What users of other systems complain about and what concerns the device: each has the right behaviour here."""
 
 from __future__ import annotations
 
