@@ -36,7 +36,7 @@ class Baselines:
 def extend_references(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> None:
     """Freeze the reference of every cohort that needs one and has collected enough days before `day`.
 
-    A cohort needs one when it has none, or when a release of its device class completed after the last was frozen;
+    A cohort needs one when it has none, or when a release of its device class completed after the last one ended;
     then only days after that release count. The judged day itself is left out: devices report over the whole next
     day, and a window frozen too early would stay thin for ever. A day with too many clipped frames makes no reference.
     """
@@ -52,10 +52,10 @@ def extend_references(session: Session, embedding_id: str, day: int, now: float,
 
 
 def _released(session: Session, newest: Mapping[str, ReferenceRow]) -> dict[str, Rebase]:
-    """Cohorts whose reference is older than the last release of their device class, with that release."""
+    """Cohorts whose reference ends before the day of the last release of their device class, with that release."""
     releases = session.scalars(select(Rebase)).all()
     latest = {cohort: _latest_release(releases, cohort) for cohort in newest}
-    return {cohort: one for cohort, one in latest.items() if one and one.finished > newest[cohort].created}
+    return {cohort: one for cohort, one in latest.items() if one and day_of(one.finished) > max(newest[cohort].days)}
 
 
 def _days_before(

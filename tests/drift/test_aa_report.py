@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from sqlalchemy import select, text
@@ -113,11 +111,10 @@ def test_power_grows_with_devices_and_size_and_is_the_simulated_one() -> None:
 
 
 @pytest.fixture
-def empty_tables(platform: Settings) -> Iterator[None]:
+def empty_tables(platform: Settings) -> None:
     names = "observers, device_days, rejected, cohort_days, cohort_references, evaluations, alarms, calibrations"
     with transaction() as session:
         session.execute(text(f"TRUNCATE {', '.join(f'drift.{name.strip()}' for name in names.split(','))}, kit.outbox"))
-    yield
 
 
 def test_every_complete_week_gets_one_report(empty_tables: None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,10 @@ MOBILE, OFFICE, OTHER = COHORTS
 
 
 @pytest.fixture(autouse=True)
-def empty_tables(platform: Settings) -> Iterator[None]:
+def empty_tables(platform: Settings) -> None:
     names = ("observers", "device_days", "rejected", "cohort_days", "cohort_references", "evaluations", "alarms")
     with transaction() as session:
         session.execute(text(f"TRUNCATE {', '.join(f'drift.{n}' for n in (*names, 'rebases'))}, kit.outbox"))
-    yield
 
 
 class ReleasesTwin:
