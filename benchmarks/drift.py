@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.drifting import alarms, changepoints, merging, peers, power
+from benchmarks.drifting import alarms, changepoints, merging, peers, power, whole_frames
 from edgeloop.figures import Figure
 
-ALARMS_UNTIL, POWER_UNTIL, MERGE_UNTIL = 0.55, 0.65, 0.95
+ALARMS_UNTIL, FRAMES_UNTIL, POWER_UNTIL, MERGE_UNTIL = 0.45, 0.6, 0.7, 0.95
 
 Tell = Callable[[float, str], None]
 
@@ -20,7 +20,8 @@ Tell = Callable[[float, str], None]
 def bench(tell: Tell) -> Sequence[Figure]:
     """All figures of drift."""
     found = alarms.figures(_part(tell, 0.0, ALARMS_UNTIL))
-    found += power.figures(_part(tell, ALARMS_UNTIL, POWER_UNTIL))
+    found += whole_frames.figures(_part(tell, ALARMS_UNTIL, FRAMES_UNTIL))
+    found += power.figures(_part(tell, FRAMES_UNTIL, POWER_UNTIL))
     found += merging.figures(_part(tell, POWER_UNTIL, MERGE_UNTIL))
     tell(MERGE_UNTIL, "change points")
     found += changepoints.figures()

@@ -36,11 +36,11 @@ class Baselines:
 def extend_references(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> None:
     """Freeze the reference of every cohort that needs one and has collected enough days before `day`.
 
-    A cohort needs one when it has none, or when a release of its device class completed after the last was frozen;
+    A cohort needs one when it has none, or when a release of its device class completed after the last one ended;
     then only days after that release count. The judged day itself is left out: devices report over the whole next
     day, and a window frozen too early would stay thin for ever. A day with too many clipped frames makes no reference.
     """
-    newest = _newest_references(session, embedding_id)
+    newest = {cohort: found[-1] for cohort, found in _versions(session, embedding_id).items()}
     released = _released(session, newest)
     for cohort, days in _days_before(session, embedding_id, day, list(released), settings).items():
         release = released.get(cohort)
@@ -52,10 +52,10 @@ def extend_references(session: Session, embedding_id: str, day: int, now: float,
 
 
 def _released(session: Session, newest: Mapping[str, ReferenceRow]) -> dict[str, Rebase]:
-    """Cohorts whose reference is older than the last release of their device class, with that release."""
+    """Cohorts whose reference ends before the day of the last release of their device class, with that release."""
     releases = session.scalars(select(Rebase)).all()
     latest = {cohort: _latest_release(releases, cohort) for cohort in newest}
-    return {cohort: one for cohort, one in latest.items() if one and one.finished > newest[cohort].created}
+    return {cohort: one for cohort, one in latest.items() if one and day_of(one.finished) > max(newest[cohort].days)}
 
 
 def _days_before(
@@ -110,15 +110,30 @@ def _freeze(session: Session, days: Sequence[CohortDayRow], version: int, cause:
     session.execute(update(Evaluation).where(*window).values(state=DriftState.REFERENCE.value, reason=INSIDE))
 
 
-def _newest_references(session: Session, embedding_id: str) -> dict[str, ReferenceRow]:
+def _versions(session: Session, embedding_id: str) -> dict[str, list[ReferenceRow]]:
+    """All references of every cohort, oldest first."""
     statement = select(ReferenceRow).where(ReferenceRow.embedding_id == embedding_id)
-    return {row.cohort: row for row in session.scalars(statement.order_by(ReferenceRow.version))}
+    found: dict[str, list[ReferenceRow]] = defaultdict(list)
+    for row in session.scalars(statement.order_by(ReferenceRow.cohort, ReferenceRow.version)):
+        found[row.cohort].append(row)
+    return found
 
 
-def baselines_of(session: Session, embedding_id: str) -> Baselines:
-    """Return the newest reference of every cohort and the spread pooled over them."""
-    rows = list(_newest_references(session, embedding_id).values())
+def baselines_of(session: Session, embedding_id: str, day: int) -> Baselines:
+    """Return the reference of every cohort that holds on `day` and the spread pooled over them.
+
+    That is the newest one that does not begin after the day, so that a day judged again after a release is judged as
+    it was; the days of every version are days of a reference.
+    """
+    versions = _versions(session, embedding_id)
+    rows = [_holding(found, day) for found in versions.values()]
     references = {row.cohort: Reference.from_bytes(row.statistics) for row in rows}
     freedom = sum(reference.freedom for reference in references.values())
     spread = pooled_spread(list(references.values())) if freedom else None
-    return Baselines(references, {row.cohort: frozenset(row.days) for row in rows}, spread)
+    days = {cohort: frozenset(one for row in found for one in row.days) for cohort, found in versions.items()}
+    return Baselines(references, days, spread)
+
+
+def _holding(versions: Sequence[ReferenceRow], day: int) -> ReferenceRow:
+    begun = [row for row in versions if min(row.days) <= day]
+    return begun[-1] if begun else versions[0]

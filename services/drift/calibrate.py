@@ -29,7 +29,7 @@ def report_week(session: Session, now: float, settings: DriftSettings) -> Calibr
     embedding_id, week = newest_embedding(session), last_complete_week(now, settings)
     if embedding_id is None or session.get(CalibrationRow, (embedding_id, week)) is not None:
         return None
-    spread = baselines_of(session, embedding_id).spread
+    spread = baselines_of(session, embedding_id, week * DAYS + DAYS - 1).spread
     days = _shards(session, embedding_id, week)
     if spread is None or spread.freedom < settings.min_freedom or not days:
         return None

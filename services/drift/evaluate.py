@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from contracts.clock import SECONDS_PER_DAY, day_of
 from contracts.wire.drift import AlarmAction, DriftState
@@ -56,7 +56,7 @@ def evaluate_day(session: Session, embedding_id: str, day: int, now: float, sett
     """Judge every cohort of one day; returns the id of the alarm that this raised, if any."""
     rows, book = _cohort_days(session, embedding_id, day), ThresholdBook(session, settings)
     extend_references(session, embedding_id, day, now, settings)
-    baselines = baselines_of(session, embedding_id)
+    baselines = baselines_of(session, embedding_id, day)
     statistics = {row.cohort: CohortDayStatistics.from_bytes(row.statistics) for row in rows}
     own = {cohort: book.of(cohort) for cohort in statistics}
     verdicts = _verdicts(statistics, baselines, day, settings, own)
@@ -70,6 +70,7 @@ def _cohort_days(session: Session, embedding_id: str, day: int) -> Sequence[Coho
     statement = (
         select(CohortDayRow)
         .where(CohortDayRow.embedding_id == embedding_id, CohortDayRow.day == day)
+        .options(defer(CohortDayRow.shards))
         .order_by(CohortDayRow.cohort)
         .limit(LIMITS.cohorts_per_day)
     )

@@ -28,7 +28,7 @@ class DriftLimits:
     prefect_timeout_s: float = 10.0
     dead_flow_run_s: float = 6 * 3600.0
     shard_days: int = 21
-    calibration_days: int = 10_000
+    calibration_days: int = 2_000
     calibration_tests: int = 20_000
     rollouts: int = 100
     threshold_bytes: int = 4_000

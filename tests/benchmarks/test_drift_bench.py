@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.drifting import alarms, changepoints, merging, peers, power
+from benchmarks.drifting import alarms, changepoints, merging, peers, power, whole_frames
 from benchmarks.drifting.alarms import SIGMA_TAIL, within
 from benchmarks.drifting.changepoints import MARGIN, always, matched
 from benchmarks.drifting.device_days import World, device_moments, reports
@@ -76,6 +76,13 @@ def test_a_part_of_each_family_keeps_its_promises() -> None:
     assert {"power.gaussian.1000_devices_d_0.5", "merge.mean_error", "merge.histogram_equal"} <= names
     kept = ("merge.", "power.", "aa.20_devices")
     assert [figure.id for figure in found if figure.id.startswith(kept) and not figure.ok] == []
+
+
+def test_whole_frames_through_reports_give_p_values_and_frames_as_the_sample_cry_wolf() -> None:
+    p = whole_frames.healthy_p_values(Population(frames=12), 1, np.random.default_rng(6))
+    assert len(p) == whole_frames.COHORTS
+    assert p.min() > SIGMA_TAIL
+    assert whole_frames.frames_as_sample(2).max() < SIGMA_TAIL
 
 
 def test_alarms_and_marks_are_matched_one_to_one_and_only_backwards() -> None:

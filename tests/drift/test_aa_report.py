@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from sqlalchemy import select, text
@@ -96,8 +94,10 @@ def test_days_too_small_to_halve_are_counted_apart() -> None:
 
 
 def test_a_rate_too_rare_to_count_is_not_called_known() -> None:
-    assert not Rate(2.3e-4, 0.0, 0.0, resolvable=False).resolvable
-    assert Rate(2.3e-4, 0.0, 0.0, resolvable=False).kept
+    rare = Rate(2.3e-4, 0.0, 0.0, cohort_days=700)
+    assert (rare.resolvable, rare.kept) == (False, True)
+    assert not Rate(2.3e-4, 0.05, 0.01, cohort_days=700).kept
+    assert not Rate(0.05, 0.0, 0.0, cohort_days=700).kept
 
 
 def test_power_grows_with_devices_and_size_and_is_the_simulated_one() -> None:
@@ -113,11 +113,10 @@ def test_power_grows_with_devices_and_size_and_is_the_simulated_one() -> None:
 
 
 @pytest.fixture
-def empty_tables(platform: Settings) -> Iterator[None]:
+def empty_tables(platform: Settings) -> None:
     names = "observers, device_days, rejected, cohort_days, cohort_references, evaluations, alarms, calibrations"
     with transaction() as session:
         session.execute(text(f"TRUNCATE {', '.join(f'drift.{name.strip()}' for name in names.split(','))}, kit.outbox"))
-    yield
 
 
 def test_every_complete_week_gets_one_report(empty_tables: None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,10 @@ MOBILE, OFFICE, OTHER = COHORTS
 
 
 @pytest.fixture(autouse=True)
-def empty_tables(platform: Settings) -> Iterator[None]:
+def empty_tables(platform: Settings) -> None:
     names = ("observers", "device_days", "rejected", "cohort_days", "cohort_references", "evaluations", "alarms")
     with transaction() as session:
         session.execute(text(f"TRUNCATE {', '.join(f'drift.{n}' for n in (*names, 'rebases'))}, kit.outbox"))
-    yield
 
 
 class ReleasesTwin:
@@ -95,6 +93,17 @@ def test_after_a_release_the_drifted_days_are_the_new_normal_and_the_old_referen
     ]
     assert states(MOBILE)[5:] == ["severe", "reference", "reference", "stable", "stable"]
     assert runs[-1].alarms == ()
+
+
+def test_a_day_judged_again_after_a_release_is_judged_as_it_was() -> None:
+    register()
+    live_days(days=5, drifting_from=3)
+    notice(rollout("r1", FIRST + 5.2))
+    go_on(5, 4, shift=0.4)
+    late = fleet_day(MOBILE, FIRST + 4, DEVICES + 5, 0.4)[DEVICES:]
+    take(late, noon(FIRST + 9))
+    assert evaluate(noon(FIRST + 9)).days == (("e1", FIRST + 4),)
+    assert states(MOBILE)[3:6] == ["severe", "severe", "severe"]
 
 
 def test_a_release_for_one_device_class_leaves_the_others_alone() -> None:

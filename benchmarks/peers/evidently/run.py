@@ -1,8 +1,8 @@
 """`python -m benchmarks.peers.evidently.run`: Evidently and us on the same embeddings; writes `results.json`.
 
 Each repetition makes embeddings of 256 dimensions (power-law spectrum, unit variance a coordinate on average): two
-reference days and one judged day, healthy or shifted by D = 0.5 or 1 spread over 28 directions. Evidently gets all rows, as a
-user would give them; ours gets what the same devices would have sent, one report each. Cases:
+reference days and one judged day, healthy or shifted by D = 0.5 or 1 spread over 28 directions. Evidently gets all
+rows, as a user would give them; ours gets what the same devices would have sent, one report each. Cases:
 
 - `rows_300`, `rows_1000`: one frame a device, so that rows are independent, which its methods assume;
 - `fleet_300`: eight frames a device that resemble each other (AR(1) 0.95, half the variance between devices).

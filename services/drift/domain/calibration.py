@@ -36,19 +36,25 @@ DEVICES = (60, 100, 200, 500, 1_000)
 
 @dataclass(frozen=True)
 class Rate:
-    """How often p fell below `nominal`, the standard error of that, and whether so rare a thing could be counted."""
+    """How often p fell below `nominal` on `cohort_days` days, and the standard error of that."""
 
     nominal: float
     rate: float
     standard_error: float
-    resolvable: bool
+    cohort_days: int
+
+    @property
+    def resolvable(self) -> bool:
+        """Whether so rare a thing could be counted on so many days."""
+        return self.cohort_days * self.nominal >= RESOLVABLE
 
     @property
     def kept(self) -> bool:
         """Within half and twice the nominal rate, or, where that cannot be told, not surely above."""
         if self.resolvable:
             return 0.5 * self.nominal <= self.rate <= 2.0 * self.nominal
-        return self.rate <= 2.0 * self.nominal + 3.0 * max(self.standard_error, math.sqrt(self.nominal))
+        chance = math.sqrt(2.0 * self.nominal / max(self.cohort_days, 1))
+        return self.rate <= 2.0 * self.nominal + 3.0 * chance
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def _p_values(day: Shards, spread: Spread, limits: Thresholds, splits: int) -> l
 
 def _rate(tried: Sequence[Sequence[float]], nominal: float) -> Rate:
     if not tried:
-        return Rate(nominal, 0.0, 0.0, False)
+        return Rate(nominal, 0.0, 0.0, 0)
     shares = np.array([np.mean(np.array(found) < nominal) for found in tried])
     error = float(shares.std(ddof=1) / math.sqrt(len(shares))) if len(shares) > 1 else 0.0
-    return Rate(nominal, float(shares.mean()), error, len(tried) * nominal >= RESOLVABLE)
+    return Rate(nominal, float(shares.mean()), error, len(shares))
