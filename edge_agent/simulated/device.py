@@ -41,7 +41,10 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the devices of one process share. `behaviours` by bundle digest; others are good."""
+    """What the devices of one process share. `behaviours` by bundle digest; others are good.
+
+    A window of health goes out with every `health_every`-th turn, never for 0; steps of an installation always do.
+    """
 
     client: LightClient
     documents: SharedDocuments
@@ -50,7 +53,7 @@ class Surroundings:
     counters: Counter[str]
     seed: int = 0
     clock: Callable[[], float] = time.monotonic
-    reports: bool = True
+    health_every: int = 1
     range_bytes: int = 32 * 1024
 
 
@@ -66,6 +69,7 @@ class LightDevice:
     state: DeviceState | None = None
     etag: str = ""
     sequence: int = 0
+    turns: int = 0
     refused: set[str] = field(default_factory=set)
     changed_at: float = 0.0
     pending: list[Json] = field(default_factory=list)
@@ -80,8 +84,7 @@ class LightDevice:
         try:
             await self._poll()
             await self._follow()
-            if self.around.reports:
-                await self._report()
+            await self._report()
         except (PlatformError, StateError) as error:
             self.around.counters[type(error).__name__] += 1
 
@@ -112,6 +115,7 @@ class LightDevice:
         if target is None or target.digest == self.running or target.digest in self.refused:
             return
         if target.digest in self.files:  # it lies in the other slot: no download
+            self._event(self.running, "rolled_back", "withdrawn")
             self._change(target.digest)
             return
         await self._install(target)
@@ -160,7 +164,9 @@ class LightDevice:
 
     async def _report(self) -> None:
         """Send what is waiting and one window of health; what is not accepted waits for the next turn."""
-        health = [] if self.stopped or not self.running else self._health()
+        self.turns += 1
+        due = self.around.health_every and self.turns % self.around.health_every == 0
+        health = self._health() if due and self.running and not self.stopped else []
         if not health and not self.pending:
             return
         lies = self.state is not None and self._character(self._behaviour(self.running), self.running).lies

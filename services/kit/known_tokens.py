@@ -16,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from anyio import to_thread
 from fastapi import Depends, Request
-from starlette.concurrency import run_in_threadpool
 
 from services.kit import token_cache
+from services.kit.admission import polls_aside
 from services.kit.auth import (
     SCOPES,
     Guard,
@@ -97,7 +98,7 @@ class PollGuard(Guard):
         token = self.token(request)
         subject = KNOWN.remembered(token)
         if subject is None:
-            subject = await run_in_threadpool(KNOWN.look_up, token)
+            subject = await to_thread.run_sync(KNOWN.look_up, token, limiter=polls_aside())
         self.demand(subject)
         return subject
 

@@ -25,13 +25,17 @@ class StreamLimits:
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """`body_bytes` is the default; a service raises it for a path in its own `limits.BODY_LIMITS`."""
+    """`body_bytes` is the default; a service raises it for a path in its own `limits.BODY_LIMITS`.
+
+    A request that wants the database waits for `admission_s` at most.
+    """
 
     body_bytes: int = 1 << 20
     page: int = 50
     page_max: int = 200
     cursor_chars: int = 512
     idempotency_key_chars: int = 128
+    admission_s: float = 10.0
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import Annotated
 
 import structlog
+from anyio import to_thread
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import FileResponse
-from starlette.concurrency import run_in_threadpool
 
 from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse
 from contracts.wire.feedback import FeedbackBatch
 from contracts.wire.telemetry import Accepted
+from services.kit.admission import polls_aside
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep, transaction
 from services.kit.known_tokens import polls
@@ -52,7 +53,7 @@ async def get_state_document(subject: Polls, if_none_match: IfNoneMatch = None) 
         _aside(SEEN.flush)
     served = STATE_CACHE.held()
     if served is None:
-        served = await run_in_threadpool(STATE_CACHE.get, _load_state)
+        served = await to_thread.run_sync(STATE_CACHE.get, _load_state, limiter=polls_aside())
     elif STATE_CACHE.must_renew():
         _aside(STATE_CACHE.get, _load_state)
     headers = {"ETag": served.etag, "Cache-Control": f"public, max-age={STATE.ttl_s}"}
@@ -68,7 +69,7 @@ def _load_state() -> state_document.Served:
 
 def _aside(work: Callable[..., object], *given: object) -> None:
     """Do it in a thread, beside the answer; kept in hand so that it is not collected halfway."""
-    task = asyncio.ensure_future(run_in_threadpool(work, *given))
+    task = asyncio.ensure_future(to_thread.run_sync(work, *given, limiter=polls_aside()))
     ASIDE.add(task)
     task.add_done_callback(_finished)
 

@@ -125,7 +125,7 @@ class VerdictPolicy:
         TailGuardrail(DRIVER_ERROR_RATIO, margin=0.002, minimum_events=10),
     )
     paths: int = 2_000
-    tail_devices: int = 5_000
+    tail_devices: int = 2_000
     seed: int = 20_261_130
 
     @property

@@ -21,7 +21,7 @@ from services.releases.verdict.evidence import Evidence
 from services.releases.verdict.guardrails import VerdictPolicy
 from services.releases.verdict.intervals import Interval
 from services.releases.verdict.sequential_bootstrap import PathState
-from services.releases.verdict.tails import TailLook, follow, plan_of
+from services.releases.verdict.tails import Resampled, TailLook, follow, plan_of
 
 Json = dict[str, Any]  # Any: JSON
 
@@ -73,9 +73,9 @@ def watch(memory: Memory, evidence: Evidence, policy: VerdictPolicy) -> Memory:
         crashes[name] = crashes.get(name, CrashEvidence()).add(table)
     tails = dict(memory.tails)
     if evidence.tail is not None and not evidence.first_release:
-        time = information(evidence)
+        time, arms = information(evidence), Resampled(evidence.tail, policy)
         for guard in policy.tails:
-            tails[guard.name] = follow(memory.tails.get(guard.name), guard, evidence.tail, time, policy)
+            tails[guard.name] = follow(memory.tails.get(guard.name), guard, arms, time)
     return Memory(crashes, tails)
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from services.releases.verdict.guardrails import TailGuardrail, VerdictPolicy
 from services.releases.verdict.intervals import Interval
-from services.releases.verdict.resampling import HistogramSums, Keys, RatioSums, device_weights
+from services.releases.verdict.resampling import HistogramSums, Keys, RatioSums, Weights, device_weights
 from services.releases.verdict.sequential_bootstrap import BootstrapPlan, PathState, look
 
 Floats = npt.NDArray[np.float64]
@@ -61,34 +61,45 @@ def plan_of(policy: VerdictPolicy) -> BootstrapPlan:
     return BootstrapPlan(policy.paths, policy.tail_alpha / max(len(policy.tails), 1), seed=policy.seed)
 
 
-def follow(before: TailLook | None, guard: TailGuardrail, tail: Tail, time: float, policy: VerdictPolicy) -> TailLook:
+class Resampled:
+    """Both arms of one look with their devices' weights, made once for all statistics that ask."""
+
+    def __init__(self, tail: Tail, policy: VerdictPolicy) -> None:
+        self.plan = plan_of(policy)
+        self.canary, self.control = tail.arm(True, policy.tail_devices), tail.arm(False, policy.tail_devices)
+        self._weights: dict[int, Weights] = {}
+
+    def statistic(self, guard: TailGuardrail, arm: Tail) -> tuple[float, Floats]:
+        """The guard's statistic of one arm, as seen and on every path."""
+        weights = self._of(arm)
+        if guard.quantile is None:
+            return RatioSums.of(arm.errors, arm.frames, weights).statistic()
+        known = np.isfinite(arm.latency)
+        return HistogramSums.of(arm.latency[known], weights[known], EDGES).quantile(guard.quantile)
+
+    def _of(self, arm: Tail) -> Weights:
+        if id(arm) not in self._weights:
+            self._weights[id(arm)] = device_weights(arm.keys, self.plan.paths, self.plan.seed)
+        return self._weights[id(arm)]
+
+
+def follow(before: TailLook | None, guard: TailGuardrail, arms: Resampled, time: float) -> TailLook:
     """Take a look at information `time` in [0, 1] if one is due, else keep what is known."""
-    plan = plan_of(policy)
-    known = before or TailLook(PathState.fresh(plan))
-    if time < known.state.time or not known.state.due(time, plan):
+    known = before or TailLook(PathState.fresh(arms.plan))
+    if time < known.state.time or not known.state.due(time, arms.plan):
         return known
-    arms = [tail.arm(canary, policy.tail_devices) for canary in (True, False)]
-    if not all(_enough(guard, arm) for arm in arms[:1]) or min(_measured(guard, arm) for arm in arms) < LEAST_DEVICES:
+    counts = [_measured(guard, arm) for arm in (arms.canary, arms.control)]
+    if not _enough(guard, arms.canary) or min(counts) < LEAST_DEVICES:
         return known
-    (new, new_paths), (old, old_paths) = (_statistic(guard, arm, plan) for arm in arms)
-    found = look(known.state, new - old, new_paths - old_paths, time, plan)
-    counts = [_measured(guard, arm) for arm in arms]
+    (new, new_paths), (old, old_paths) = (arms.statistic(guard, arm) for arm in (arms.canary, arms.control))
+    found = look(known.state, new - old, new_paths - old_paths, time, arms.plan)
     return TailLook(found.state, found.interval if math.isfinite(found.critical) else known.interval, *counts)
 
 
-def _enough(guard: TailGuardrail, arm: Tail) -> bool:
+def _enough(guard: TailGuardrail, canary: Tail) -> bool:
     """A spread is not believed while almost nothing happened."""
-    return guard.quantile is not None or int((arm.errors > 0).sum()) >= guard.minimum_events
+    return guard.quantile is not None or int((canary.errors > 0).sum()) >= guard.minimum_events
 
 
 def _measured(guard: TailGuardrail, arm: Tail) -> int:
     return int(np.isfinite(arm.latency).sum()) if guard.quantile is not None else arm.keys.size
-
-
-def _statistic(guard: TailGuardrail, arm: Tail, plan: BootstrapPlan) -> tuple[float, Floats]:
-    if guard.quantile is None:
-        weights = device_weights(arm.keys, plan.paths, plan.seed)
-        return RatioSums.of(arm.errors, arm.frames, weights).statistic()
-    known = np.isfinite(arm.latency)
-    weights = device_weights(arm.keys[known], plan.paths, plan.seed)
-    return HistogramSums.of(arm.latency[known], weights, EDGES).quantile(guard.quantile)
