@@ -51,7 +51,8 @@ def leakage(
         nearest = np.where(mine, distance, np.inf).min(axis=1)
         leaking = nearest <= eps
         others += int(np.count_nonzero(~leaking & (distance <= eps).any(axis=1)))
-        leaks += [Leak(first + row, clips[first + row], float(nearest[row])) for row in np.flatnonzero(leaking)]
+        found = np.flatnonzero(leaking).tolist()
+        leaks += [Leak(first + row, clips[first + row], float(nearest[row])) for row in found]
     return Leakage(tuple(leaks), others)
 
 
