@@ -23,7 +23,7 @@ COLUMNS = (
     Segment.cohort,
     Segment.model_version,
 )
-Read = Row[tuple[str, int, bytes, float, str, str, str]]
+Read = Row[str, int, bytes, float, str, str, str]
 
 
 def newest_embedding(session: Session, first_hour: int) -> str | None:
@@ -55,7 +55,7 @@ def read_window(session: Session, embedding_id: str | None, first_hour: int) -> 
         ids.append(row[0])
         parts.append(row[2])
         scores.append(row[3])
-        for kept, name in zip(names, row[4:], strict=True):
+        for kept, name in zip(names, (row[4], row[5], row[6]), strict=True):
             kept.append(sys.intern(name))
     order = sorted(range(len(ids)), key=ids.__getitem__)
     sources, cohorts, versions = ([kept[index] for index in order] for kept in names)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
+import psycopg
 from sqlalchemy.orm import Session
 
 from services.curation import vectors
@@ -75,7 +76,9 @@ def _copy(session: Session, table: str, columns: Sequence[str], rows: Iterable[V
     """COPY rows into a table, at most `LIMITS.rows` a statement."""
     statement = f"COPY {SCHEMA}.{table} ({', '.join(columns)}) FROM STDIN"
     left = iter(rows)
-    with session.connection().connection.cursor() as cursor:
+    raw = session.connection().connection.driver_connection
+    assert isinstance(raw, psycopg.Connection), "COPY needs psycopg"
+    with raw.cursor() as cursor:
         while part := list(islice(left, LIMITS.rows)):
             with cursor.copy(statement) as copy:
                 for row in part:

@@ -47,6 +47,8 @@ def test_the_evidence_names_every_input_version_and_raw_row(studio: Studio, pass
     assert {(row["program"], row["condition"]) for row in rows} == {
         ("model", "normal"),
         ("model", "hard"),
+        ("model-little", "normal"),
+        ("model-little", "hard"),
         ("quality", "normal"),
         ("quality", "hard"),
     }
