@@ -1,4 +1,4 @@
-"""The parts of the telemetry bench: its fleet is one the platform takes, its generator gives up on nothing, its sums."""
+"""The telemetry bench: its fleet is one the platform takes, its generator gives up on nothing, its plan adds up."""
 
 from __future__ import annotations
 
