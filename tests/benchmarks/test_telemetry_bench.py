@@ -95,7 +95,13 @@ def test_on_a_timetable_latency_counts_from_when_a_report_was_due() -> None:
 
 
 MEASURED = plan.Measured(
-    per_s=1_000.0, passed_on_per_s=2_000.0, row_bytes=2_700.0, index_bytes=100.0, wal_bytes=2_200.0, entry_bytes=2_400.0
+    per_s=1_000.0,
+    passed_on_per_s=2_000.0,
+    row_bytes=2_700.0,
+    index_bytes=100.0,
+    wal_bytes=2_200.0,
+    entry_bytes=2_400.0,
+    database_us=60.0,
 )
 
 
@@ -111,6 +117,7 @@ def test_nodes_and_bytes_follow_from_what_was_measured() -> None:
     assert made.day_bytes == 28e9
     assert (made.kept_rows, made.kept_bytes) == (300_000_000, 840e9)
     assert made.wal_day_bytes == 22e9
+    assert round(made.database_cores, 3) == 0.035
 
 
 def test_a_slower_machine_needs_more_nodes_and_never_less_than_one() -> None:
