@@ -32,7 +32,7 @@ def bench(tell: Tell) -> Sequence[Figure]:
         with made.platform(working=False) as platform:
             bed.enrol(platform, rate.devices_needed() + failures.REPORTS)
             bed.register(platform)
-            found, per_s = _rates(made, platform, devices, tell)
+            found, durable = _rates(made, platform, devices, tell)
             wal, entry = _costs(platform, devices)
         tell(0.35, "starting worker and beat")
         with made.platform(working=True) as platform:
@@ -40,12 +40,12 @@ def bench(tell: Tell) -> Sequence[Figure]:
             found.append(Figure("rate.passed_on", round(passed_on), "reports/s into cohorts", "printed", True))
             found += failures.run(platform, rate.devices_needed(), devices.day, _part(tell, 0.45, 1.0))
             row, index = sizes.table_bytes(platform)
-    measured = plan.Measured(per_s, max(1.0, passed_on), row, index, wal, entry)
+    measured = plan.Measured(durable.rate, max(1.0, passed_on), row, index, wal, entry, durable.database_us)
     return [*found, *plan.byte_figures(measured), *plan.figures(measured)]
 
 
-def _rates(made: bed.Bed, platform: Platform, devices: rate.Devices, tell: Tell) -> tuple[list[Figure], float]:
-    """The rounds, the latency at half load and the flood; and reports a second."""
+def _rates(made: bed.Bed, platform: Platform, devices: rate.Devices, tell: Tell) -> tuple[list[Figure], rate.Side]:
+    """The rounds, the latency at half load and the flood; and the rounds of the durable server."""
     floor, alone = rate.fsync_ms(), rate.commits_alone(platform)
     with made.discarding(platform) as server:
         durable, discard = rate.alternate(platform, server, devices, _part(tell, 0.1, 0.28))
@@ -53,7 +53,7 @@ def _rates(made: bed.Bed, platform: Platform, devices: rate.Devices, tell: Tell)
     tell(0.28, "latency at half of that rate")
     found += rate.paced_figures(platform, durable.rate, devices)
     tell(0.32, "a flood from one token")
-    return [*found, *rate.flood_figures(platform, devices)], durable.rate
+    return [*found, *rate.flood_figures(platform, devices)], durable
 
 
 def _costs(platform: Platform, devices: rate.Devices) -> tuple[float, float]:

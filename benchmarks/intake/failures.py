@@ -20,7 +20,7 @@ from embedded.supervisor import Platform
 
 REPORTS = 200_000
 KILLS = (("worker", 0.2), ("redis", 0.4), ("postgres", 0.6), ("api", 0.8))
-GIVE_UP_S, DRAIN_S = 420.0, 150.0
+GIVE_UP_S, DRAIN_S = 900.0, 300.0
 LOOK_S = 0.5
 
 Tell = Callable[[float, str], None]

@@ -21,7 +21,10 @@ FLEETS = (10_000_000, 50_000_000)
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one node: reports a second; bytes a report in table and indexes, in the log, in a stream entry."""
+    """Of one node: reports a second; bytes a report in table and indexes, in the log, in a stream entry.
+
+    `database_us` is PostgreSQL's CPU time for a report, in microseconds.
+    """
 
     per_s: float
     passed_on_per_s: float
@@ -29,6 +32,7 @@ class Measured:
     index_bytes: float
     wal_bytes: float
     entry_bytes: float
+    database_us: float
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Plan:
     nodes: int
     nodes_one_hour: int
     readers: int
+    database_cores: float
     day_bytes: float
     kept_bytes: float
     kept_rows: int
@@ -59,6 +64,7 @@ def plan(devices: int, found: Measured) -> Plan:
         nodes=nodes_for(UNEVEN * mean, found.per_s),
         nodes_one_hour=nodes_for(worst, found.per_s),
         readers=nodes_for(UNEVEN * mean, found.passed_on_per_s),
+        database_cores=UNEVEN * mean * found.database_us / 1e6 / FILLED,
         day_bytes=day_bytes,
         kept_bytes=KEPT_DAYS * day_bytes,
         kept_rows=KEPT_DAYS * devices,
@@ -85,6 +91,7 @@ def _printed(made: Plan) -> list[Figure]:
         ("nodes", made.nodes, f"nodes like this one, at {FILLED:.0%} of its rate and {UNEVEN:g} x the mean"),
         ("nodes_one_hour", made.nodes_one_hour, "such nodes, all within one hour"),
         ("readers", made.readers, "worker nodes that pass on and fold, likewise"),
+        ("database_cores", round(made.database_cores, 2), "cores of one PostgreSQL for all of them, likewise"),
         ("rows_a_day", made.devices, "rows"),
         ("rows_kept", made.kept_rows, f"rows in {KEPT_DAYS} days, one table a day"),
         ("bytes_a_day", round(made.day_bytes / 1e9, 1), "GB in table and indexes"),

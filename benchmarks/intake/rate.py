@@ -51,6 +51,11 @@ class Side:
         return statistics.median(self.rates)
 
     @property
+    def database_us(self) -> float:
+        """Microseconds of PostgreSQL's CPU time a report."""
+        return 1e6 * self.database_cpu / self.reports
+
+    @property
     def reports(self) -> int:
         """Reports of all rounds."""
         return sum(result.accepted for result in self.results)

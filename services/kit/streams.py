@@ -172,9 +172,10 @@ def finished(stream: str, group: str) -> StreamMessage | None:
         return None
     if not known:
         return None
-    _give_up_removed(client, stream, group)
+    delivered = known[0]["last-delivered-id"].decode()
+    _give_up_removed(client, stream, group, delivered)
     pending = client.xpending_range(stream, group, min="-", max="+", count=1)
-    last = f"({pending[0]['message_id'].decode()}" if pending else known[0]["last-delivered-id"].decode()
+    last = f"({pending[0]['message_id'].decode()}" if pending else delivered
     found = client.xrevrange(stream, max=last, min="-", count=1)
     return _message(stream, found[0]) if found else None
 
@@ -185,10 +186,13 @@ def trim_behind(stream: str, message_id: str) -> int:
     return int(client.xtrim(stream, minid=message_id, approximate=True))
 
 
-def _give_up_removed(client: Any, stream: str, group: str) -> None:
-    """Acknowledge the oldest pending ids whose entries are gone (a MAXLEN or DEL from outside)."""
+def _give_up_removed(client: Any, stream: str, group: str, delivered: str) -> None:
+    """Acknowledge the oldest pending ids whose entries are gone (a MAXLEN or DEL from outside).
+
+    `delivered` was read before: what is delivered while this looks is never taken for gone.
+    """
     first = client.xrange(stream, count=1)
-    below = f"({first[0][0].decode()}" if first else "+"
+    below = f"({first[0][0].decode()}" if first else delivered
     for entry in client.xpending_range(stream, group, min="-", max=below, count=1_000):
         client.xack(stream, group, entry["message_id"])
         log.warning("stream_entry_removed", stream=stream, group=group, id=entry["message_id"].decode())

@@ -26,7 +26,8 @@ class TelemetryLimits:
     What waits for its commit is bounded by `reports` and `segments`: 16 MB and 25 MB of bodies. A report may be
     `late_days` old and one day ahead (clocks differ; drift counts apart what is still ahead when it takes it). A day
     that may still get a report is never dropped: `kept_days` is larger than `late_days` by far. Of the streams at most
-    `*_in_stream` entries wait in Redis; the rest waits in PostgreSQL.
+    `*_in_stream` entries wait in Redis; the rest waits in PostgreSQL. A row that its reader does not have after
+    `lag_alarm_s` is said aloud in the log.
     """
 
     device: Rate = DEVICE_RATE
@@ -46,6 +47,7 @@ class TelemetryLimits:
     reports_in_stream: int = 200_000
     segments_in_stream: int = 5_000
     refusal_days: int = 30
+    lag_alarm_s: float = 900.0
 
 
 LIMITS = TelemetryLimits()

@@ -5,6 +5,8 @@ Every task may be repeated at any point, and by two workers at once.
 
 from __future__ import annotations
 
+import structlog
+
 from contracts.clock import clock_from_environment, day_of
 from services.kit.database import transaction, try_lock
 from services.kit.tasks import beat, task
@@ -12,6 +14,8 @@ from services.telemetry import partitions, refusals, relay
 from services.telemetry.limits import LIMITS
 
 KINDS = {relay.REPORTS: partitions.REPORTS, relay.SEGMENTS: partitions.SEGMENTS}
+
+log = structlog.get_logger(__name__)
 
 
 @beat("telemetry.publish_reports", seconds=1)
@@ -31,9 +35,13 @@ def publish_segments() -> int:
 @beat("telemetry.tidy", seconds=10)
 @task(queue="telemetry", time_limit=60)
 def tidy() -> None:
-    """Move the durable marks and cut the streams behind them."""
+    """Move the durable marks, cut the streams behind them, and say aloud when a reader is far behind."""
     for each in relay.RELAYS:
         relay.cut(each)
+        with transaction() as session:
+            lag = relay.lag(session, each)
+        if lag.oldest_s > LIMITS.lag_alarm_s:
+            log.error("stream_behind", stream=lag.stream, waiting=lag.waiting, oldest_s=lag.oldest_s)
 
 
 @beat("telemetry.days", seconds=15)

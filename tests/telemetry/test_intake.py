@@ -8,6 +8,7 @@ import time
 import pytest
 from httpx import Response
 from sqlalchemy import func, select
+from structlog.testing import capture_logs
 
 from contracts.clock import day_of
 from services.kit.database import transaction
@@ -213,3 +214,10 @@ def test_every_accepted_report_has_a_trace_of_its_own(client: ApiClient, device:
     answers = [send_report(client, device, report_bytes()) for _ in range(3)]
     assert len({answer.headers["x-trace-id"] for answer in answers}) == 3
     assert all(answer.headers["content-type"] == "application/json" for answer in answers)
+
+
+def test_the_log_has_a_line_for_what_is_refused_and_none_for_what_is_taken(client: ApiClient, device: str) -> None:
+    with capture_logs() as lines:
+        send_report(client, device, report_bytes())
+        send_report(client, device, b"junk")
+    assert [line["status"] for line in lines if line["event"] == "request"] == [422]

@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from contracts.clock import SystemClock, day_of
 from services.kit import streams
 from services.kit.database import transaction
 from services.kit.settings import Settings
-from services.telemetry import locks, relay
+from services.telemetry import locks, relay, tasks
 from services.telemetry.intake import Intake
 from services.telemetry.relay import REPORTS
 from services.telemetry.store import PostgresStore, ReportRow
@@ -185,6 +186,29 @@ def test_the_lag_counts_what_the_reader_does_not_have_and_how_long_it_waits() ->
     assert (after.waiting, after.oldest_s, after.finished) == (0, 0.0, after.accepted)
 
 
+def test_a_reader_that_is_far_behind_is_said_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    accept(*some(2))
+    with capture_logs() as quiet:
+        tidy()
+    monkeypatch.setattr(tasks, "LIMITS", replace(tasks.LIMITS, lag_alarm_s=0.0))
+    with capture_logs() as loud:
+        tidy()
+    assert [line for line in quiet if line["event"] == "stream_behind"] == []
+    (alarm,) = [line for line in loud if line["event"] == "stream_behind"]
+    assert (alarm["log_level"], alarm["stream"]) == ("error", STREAM)
+
+
+def test_two_schedulers_publish_nothing_twice() -> None:
+    accept(*some(300))
+    threads = [threading.Thread(target=publish_reports) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ids = [fields[b"id"] for _, fields in streams.connection().xrange(STREAM)]
+    assert len(ids) == len(set(ids)) == 300
+
+
 @pytest.fixture
 def _no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def down() -> None:
@@ -201,20 +225,21 @@ def test_the_lag_is_told_while_redis_is_down() -> None:
 
 
 def test_two_batches_with_the_same_keys_in_other_orders_do_not_deadlock() -> None:
-    today = day_of(time.time())
-    rows = [ReportRow(today, number.to_bytes(16, "big"), b"x") for number in range(300)]
-    stores = [PostgresStore(), PostgresStore()]
+    today, rounds, size = day_of(time.time()), 5, 2_000
+    start = threading.Barrier(2)
     new: list[int] = []
 
-    def keep(store: PostgresStore, order: list[ReportRow]) -> None:
-        new.extend(len(store.reports(order[start : start + 50], Counter(), today)) for start in range(0, 300, 50))
+    def keep(backwards: bool) -> None:
+        store = PostgresStore()
+        for turn in range(rounds):
+            keys = range(turn * size, (turn + 1) * size)
+            rows = [ReportRow(today, number.to_bytes(16, "big"), b"x") for number in keys]
+            start.wait(20)
+            new.append(len(store.reports(rows[::-1] if backwards else rows, Counter(), today)))
 
-    threads = [
-        threading.Thread(target=keep, args=(store, order))
-        for store, order in zip(stores, (rows, rows[::-1]), strict=True)
-    ]
+    threads = [threading.Thread(target=keep, args=(backwards,)) for backwards in (False, True)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(new) == 300
+    assert sum(new) == rounds * size
