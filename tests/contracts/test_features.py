@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -59,6 +60,16 @@ def test_codes_of_an_agent_that_does_not_entropy_code_are_still_read() -> None:
 def test_a_bomb_a_torn_or_a_foreign_stream_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="expected 512 packed bytes"):
         unpack_bytes(base64.b64encode(data).decode(), 512)
+
+
+def test_a_bomb_costs_no_memory() -> None:
+    text = base64.b64encode(zlib.compress(bytes(10_000_000))).decode()
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="packed bytes"):
+        unpack_bytes(text, 20_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300_000
 
 
 def test_text_of_another_length_is_refused() -> None:

@@ -103,6 +103,14 @@ def test_a_days_report_waits_for_its_moment_even_over_a_restart(tmp_path: Path) 
     assert HeldReports(tmp_path, Disk()).take(1e9) == []
 
 
+def test_a_report_that_is_due_leaves_the_others_waiting(tmp_path: Path) -> None:
+    held = HeldReports(tmp_path, Disk())
+    held.hold(b"soon", due=1.0)
+    held.hold(b"later", due=5.0)
+    assert held.take(2.0) == [b"soon"]
+    assert held.take(5.0) == [b"later"]
+
+
 def test_moments_spread_evenly_over_devices_and_cannot_be_drawn_again() -> None:
     devices = [Identity("d", "t", "{}", "k", f"{index:064x}") for index in range(400)]
     delays = np.array([device.delay(20_000, "toy-1") for device in devices])
