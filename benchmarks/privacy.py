@@ -1,7 +1,7 @@
 """`edgeloop bench privacy`: attacks on what leaves a device, by attackers who train as hard as eight CPU minutes allow.
 
 The shipped embedder, and exactly what the agent sends of it: 16 channels at 1/32, 4 bit, four frames, the cells of each
-frame in random order. Attackers learn on public video and on recordings of other people (partly in the same room) and
+frame sorted. Attackers learn on public video and on recordings of other people (partly in the same room) and
 are judged on people they never saw. Printed beside: an attacker who gets no codes at all (the mean picture), one who is
 told the true mean colour and nothing else, and attackers who get the cells in their places, which devices do not send.
 Stronger attackers exist (more data, generative priors): the figures are floors. Checkpoints lie in `build/privacy`
@@ -135,8 +135,7 @@ def identity_figures(device: Device, shots: Sequence[Shot]) -> list[Figure]:
 
 def last_frames(codes: Codes, ordered: bool) -> Codes:
     """What was sent of the last frame of each run: (n, 8, 8, 16)."""
-    random = np.random.default_rng(5)
-    return np.stack([(one if ordered else sent(one, random))[-1] for one in codes])
+    return np.stack([(one if ordered else sent(one))[-1] for one in codes])
 
 
 def _printed(name: str, result: Result, text: str) -> list[Figure]:

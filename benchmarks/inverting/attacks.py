@@ -81,11 +81,11 @@ def train(
     def loss_of(step: int, share: float) -> Tensor:
         if not attack.white:
             picked = loop.random.choice(len(pairs.codes), BATCH, replace=False)
-            codes = uploads(pairs.codes[picked], attack.ordered, loop.random)
+            codes = uploads(pairs.codes[picked], attack.ordered)
             return F.mse_loss(decoder(codes), as_pictures(pairs.pictures[picked]))
         runs = np.stack([draw(scenes, loop.random) for _ in range(BATCH)])
         places = open_codes(net, runs)
-        drawn = decoder(uploads(places, attack.ordered, loop.random))
+        drawn = decoder(uploads(places, attack.ordered))
         truth = as_pictures(np.stack([shrunk(run[-1]) for run in runs]))
         again = net.codes(enlarged(drawn.clamp(0.0, 1.0))).flatten(2).transpose(1, 2)
         wanted = torch.from_numpy(places[:, -1].reshape(BATCH, -1, 16)).float() / 15.0
@@ -105,16 +105,16 @@ def open_codes(net: OpenNet, runs: Frames) -> Codes:
     return np.asarray(maps.reshape(*runs.shape[:2], *maps.shape[1:]))
 
 
-def uploads(codes: Codes, ordered: bool, random: np.random.Generator) -> Tensor:
-    """Decoder input [n, frames, 64, 16]: codes (n, frames, 8, 8, 16), scattered as sent unless `ordered`."""
-    given = codes if ordered else np.stack([sent(one, random) for one in codes])
+def uploads(codes: Codes, ordered: bool) -> Tensor:
+    """Decoder input [n, frames, 64, 16]: codes (n, frames, 8, 8, 16), sorted as sent unless `ordered`."""
+    given = codes if ordered else np.stack([sent(one) for one in codes])
     return torch.from_numpy(given.reshape(*given.shape[:2], -1, given.shape[-1])).float() / 15.0
 
 
 def rebuild(decoder: nn.Module, codes: Codes, ordered: bool) -> Frames:
     """Pictures [n, 256, 256, 3] that an attacker draws from uploads of codes (n, 4, 8, 8, 16)."""
     with torch.no_grad():
-        return as_frames(enlarged(decoder(uploads(codes, ordered, np.random.default_rng(3)))))
+        return as_frames(enlarged(decoder(uploads(codes, ordered))))
 
 
 def shrunk(picture: Frames) -> Frames:

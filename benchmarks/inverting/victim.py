@@ -1,6 +1,6 @@
 """What is attacked: the shipped embedder, and exactly what a device sends of it.
 
-`Device` is the black box: the INT8 net through ONNX Runtime, codes as the agent cuts and scatters them. `OpenNet` is
+`Device` is the black box: the INT8 net through ONNX Runtime, codes as the agent cuts and sorts them. `OpenNet` is
 the same net with its weights taken out of the shipped file, differentiable: what an attacker has who bought a phone.
 """
 
@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from edge_agent.observers.scatter import scattered
+from edge_agent.observers.places import without_places
 from flows.data.clips import Frames
 from flows.quality.runner import QualityRunner
 from flows.quality.train import soft_codes
@@ -28,7 +28,7 @@ class Victim(Protocol):
     """Anything that turns frames [n, h, w, 3] into codes (n, rows, columns, channels)."""
 
     def codes(self, frames: Frames) -> Codes:
-        """4-bit codes in their places, before the agent scatters them."""
+        """4-bit codes in their places, before the agent takes the places away."""
 
 
 class Device:
@@ -38,13 +38,13 @@ class Device:
         self._runner = QualityRunner(quality_model)
 
     def codes(self, frames: Frames) -> Codes:
-        """4-bit codes in their places, before the agent scatters them."""
+        """4-bit codes in their places, before the agent takes the places away."""
         return self._runner.observe(frames).codes
 
 
-def sent(codes: Codes, random: np.random.Generator) -> Codes:
-    """What the agent uploads of codes: the cells of each frame in an order of its own."""
-    return scattered(codes, random)
+def sent(codes: Codes) -> Codes:
+    """What the agent uploads of codes: the cells of each frame, without their places."""
+    return without_places(codes)
 
 
 class OpenNet(nn.Module):

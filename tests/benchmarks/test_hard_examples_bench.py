@@ -71,5 +71,6 @@ def test_a_missed_reach_is_printed_as_missed() -> None:
         for figure in figures(calls, [watched([6.0, 6, 6, 1] * 6)], TAU, SETTINGS, hours=1, call_s=60.0)
     }
     assert not found["recall"].ok
+    assert not found["recall_low_light"].ok
     assert not found["good.uploads_worst"].ok
     assert found["recall.blur_1.2"].value == pytest.approx(0.0)

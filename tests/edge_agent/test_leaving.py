@@ -1,4 +1,4 @@
-"""What must be true before anything leaves the device: enough evidence, no order of cells, a random moment."""
+"""What must be true before anything leaves the device: enough evidence, cells without places, a random moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edge_agent.held import HELD_FILE, HeldReports
 from edge_agent.limits import LIMITS
 from edge_agent.observers.drift import DriftObserver, Evidence
 from edge_agent.observers.hard import HardFrame, HardMiner, HardSettings, Origin
-from edge_agent.observers.scatter import scattered
+from edge_agent.observers.places import without_places
 from tests.edge_agent.workshop import Workshop, play
 from tests.support.agent_twin import NOON, TAGS, FaultyDisk, PictureSource, toy_observer
 from tests.support.platform_twin import PlatformTwin
@@ -67,30 +67,30 @@ def test_a_restart_in_the_middle_of_a_call_is_not_a_second_call() -> None:
     assert second.one_session == 1
 
 
-def test_scattering_keeps_every_cell_and_the_summary_but_not_its_place() -> None:
+def test_cells_keep_their_values_and_the_summary_but_not_their_places() -> None:
     codes = np.random.default_rng(0).integers(0, 16, (4, 8, 8, 16), dtype=np.uint8)
-    sent = scattered(codes)
-    assert not np.array_equal(sent, codes)
+    sent = without_places(codes)
     for before, after in zip(codes.reshape(4, 64, 16), sent.reshape(4, 64, 16), strict=True):
-        assert sorted(before.tolist()) == sorted(after.tolist())
+        assert sorted(before.tolist()) == after.tolist()
     np.testing.assert_allclose(segment_vector(sent), segment_vector(codes), atol=1e-6)
 
 
-def test_each_frame_has_an_order_of_its_own() -> None:
-    codes = np.repeat(np.arange(64, dtype=np.uint8).reshape(1, 8, 8, 1) % 16, 4, axis=0)
-    sent = scattered(codes)
-    assert not any(np.array_equal(sent[0], other) for other in sent[1:])
-    assert not np.array_equal(scattered(codes), sent)
+def test_two_pictures_of_the_same_cells_give_the_same_upload() -> None:
+    random = np.random.default_rng(1)
+    codes = random.integers(0, 16, (2, 64, 16), dtype=np.uint8)
+    other = np.stack([random.permutation(frame) for frame in codes])
+    first, second = (without_places(one.reshape(2, 8, 8, 16)) for one in (codes, other))
+    assert np.array_equal(first, second)
 
 
-def test_a_segment_leaves_without_the_order_of_its_cells() -> None:
+def test_a_segment_leaves_without_the_places_of_its_cells() -> None:
     features = np.random.default_rng(2).integers(0, 256, (8, 8, 16), dtype=np.uint8)
     origin = Origin("toy-1", "1.0", TAGS, "0" * 32)
     miner = HardMiner(HardSettings())
     segment = [miner.observe(HardFrame(features, 2.0, 0.0), 1.0, NOON, origin) for _ in range(4)][-1]
     assert segment is not None
     codes = unpack_codes(segment.codes, (4, 8, 8, 16))
-    assert not any(np.array_equal(frame, features >> 4) for frame in codes)
+    assert codes[0].reshape(-1, 16).tolist() == sorted((features >> 4).reshape(-1, 16).tolist())
 
 
 def test_a_days_report_waits_for_its_moment_even_over_a_restart(tmp_path: Path) -> None:
@@ -101,6 +101,14 @@ def test_a_days_report_waits_for_its_moment_even_over_a_restart(tmp_path: Path) 
     assert again.take(100.0) == [b"report"]
     assert again.take(1e9) == []
     assert HeldReports(tmp_path, Disk()).take(1e9) == []
+
+
+def test_a_report_that_is_due_leaves_the_others_waiting(tmp_path: Path) -> None:
+    held = HeldReports(tmp_path, Disk())
+    held.hold(b"soon", due=1.0)
+    held.hold(b"later", due=5.0)
+    assert held.take(2.0) == [b"soon"]
+    assert held.take(5.0) == [b"later"]
 
 
 def test_moments_spread_evenly_over_devices_and_cannot_be_drawn_again() -> None:
