@@ -19,8 +19,8 @@ from scipy import linalg
 Array = NDArray[np.float64]
 
 SMALLEST_ENERGY = 0.5
-"""Squared reference units. A healthy frame holds about 256 in all, coded in steps of 6 % a dimension: the sum is known to
-about 0.3, so less than this outside is rounding, and its logarithm would be noise."""
+"""Squared reference units. A healthy frame holds about 256 in all, coded in steps of 6 % a dimension: the sum is known
+to about 0.3, so less than this outside is rounding, and its logarithm would be noise."""
 
 
 @dataclass(frozen=True)
