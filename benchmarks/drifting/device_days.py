@@ -103,22 +103,23 @@ def histogram_counts(along: Array, edges: NDArray[np.float32]) -> NDArray[np.int
 
 def reports(frames: Frames, observer: ObserverParameters, day: int, first: int, score: float = 0.5) -> list[bytes]:
     """DRF1 bytes of every device; pseudonyms count up from `first`."""
-    return [
-        encode_report(
-            report_from(
-                moments,
-                pseudonym=f"{first + index:032x}",
-                embedding_id=observer.embedding_id,
-                day=day,
-                sessions=2,
-                score_mean=score,
-                hard_segments=0,
-                tags=TAGS,
-            ),
-            KEY,
-        )
-        for index, moments in enumerate(device_moments(frames, observer))
-    ]
+    made = device_moments(frames, observer)
+    return [sealed(moments, observer.embedding_id, day, first + index, score) for index, moments in enumerate(made)]
+
+
+def sealed(moments: Moments, embedding_id: str, day: int, number: int, score: float = 0.5) -> bytes:
+    """DRF1 bytes of one device-day; its pseudonym is `number`."""
+    report = report_from(
+        moments,
+        pseudonym=f"{number:032x}",
+        embedding_id=embedding_id,
+        day=day,
+        sessions=2,
+        score_mean=score,
+        hard_segments=0,
+        tags=TAGS,
+    )
+    return encode_report(report, KEY)
 
 
 def bytes_of(payloads: Sequence[bytes]) -> int:

@@ -106,7 +106,9 @@ def report_from(
 
 
 def encode_report(report: DriftReport, key: bytes) -> bytes:
-    """Write a report. Variances keep 3 % (a log step of 1/12 octave); histogram counts saturate at 65,535."""
+    """Write a report, the same bytes each time. Variances keep 6 % (a log step of 1/12 octave) and are rounded up or
+    down by chance, so that the mean over devices keeps far more; histogram counts saturate at 65,535.
+    """
     counts = np.minimum(report.histogram, 65_535).astype("<u2")
     flags = SATURATED if report.saturated or bool(np.any(report.histogram > 65_535)) else 0
     header = _HEADER.pack(
@@ -130,7 +132,7 @@ def encode_report(report: DriftReport, key: bytes) -> bytes:
     body = b"".join(
         (
             np.clip(report.mean, -limit, limit).astype("<f2").tobytes(),
-            _encode_variance(report.variance).tobytes(),
+            _encode_variance(report.variance, _dither(report)).tobytes(),
             np.clip(upper, -limit, limit).astype("<f2").tobytes(),
             counts.tobytes(),
         )
@@ -218,11 +220,23 @@ def _out_of_range(report: DriftReport) -> bool:
     )
 
 
-def _encode_variance(variance: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Code v > 0 as 1..255 on a log2 scale around 1; 0 stands for zero."""
-    safe = np.maximum(variance.astype(np.float64), 1e-12)
-    code = np.clip(np.rint(np.log2(safe) / LOG_STEP) + LOG_ZERO, 1, 255)
+def _encode_variance(variance: NDArray[np.float32], dither: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Code v > 0 as 1..255 on a log2 scale around 1; 0 stands for zero.
+
+    `dither` (each in 0..1) chooses between the codes below and above so that the expected variance is v: rounded to
+    the nearest, a fleet of devices that are alike would be wrong by 3 % together.
+    """
+    place = np.log2(np.maximum(variance.astype(np.float64), 1e-12)) / LOG_STEP + LOG_ZERO
+    below = np.floor(place)
+    share = (np.exp2((place - below) * LOG_STEP) - 1.0) / (2.0**LOG_STEP - 1.0)
+    code = np.clip(below + (dither < share), 1, 255)
     return np.where(variance > 0, code, 0).astype(np.uint8)
+
+
+def _dither(report: DriftReport) -> NDArray[np.float64]:
+    """A number in 0..1 for each dimension, from the pseudonym and the day: a report sent again has the same bytes."""
+    seed = bytes.fromhex(report.pseudonym) + struct.pack("<I", report.day)
+    return np.frombuffer(hashlib.shake_256(seed).digest(2 * DIMENSIONS), "<u2") / 65_536.0
 
 
 def _decode_variance(codes: NDArray[np.uint8]) -> NDArray[np.float32]:

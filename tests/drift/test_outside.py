@@ -68,6 +68,16 @@ def test_a_shift_inside_the_span_leaves_the_energy_outside_alone_and_one_outside
     assert logs[2] > logs[0] + 0.05
 
 
+def test_an_energy_below_the_rounding_of_a_report_is_no_noise() -> None:
+    """Everything inside the span: what is left over is rounding, and every device gives the same number."""
+    rng = np.random.default_rng(11)
+    means = rng.normal(size=(50, SUBSPACE)) @ ROTATION[:SUBSPACE]
+    nothing = np.zeros((50, SUBSPACE, SUBSPACE))
+    logs = READING.log_residuals(means, np.full((50, DIMENSIONS), 1e-3), READING.projected(means), nothing)
+    assert np.ptp(logs) == 0.0
+    assert logs[0] == pytest.approx(np.log(0.5))
+
+
 def test_drift_that_the_28_directions_cannot_see_is_found_outside_them() -> None:
     rng = np.random.default_rng(3)
     base = reference(rng)

@@ -18,8 +18,9 @@ from scipy import linalg
 
 Array = NDArray[np.float64]
 
-SMALLEST_ENERGY = 1e-3
-"""Energies are logged; below this, the rounding of a report's fields is all there is. Squared reference units."""
+SMALLEST_ENERGY = 0.5
+"""Squared reference units. A healthy frame holds about 256 in all, coded in steps of 6 % a dimension: the sum is known
+to about 0.3, so less than this outside is rounding, and its logarithm would be noise."""
 
 
 @dataclass(frozen=True)
