@@ -8,7 +8,8 @@ columns of the ring's rows, a reader waits for all makers of what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -66,7 +67,7 @@ def make_segment(
     """
     steps = [(kernel.name, step) for kernel in kernels for step in kernel.steps]
     made = {step.result for _, step in steps}
-    whose = {value: place(graph, value).root.name for _, step in steps for value in (*step.reads, step.result)}
+    whose = {value: _root(graph, value) for _, step in steps for value in (*step.reads, step.result)}
     roots = {whose[value] for value in made}
     entering = list(
         dict.fromkeys(whose[value] for _, step in steps for value in step.reads if whose[value] not in roots)
@@ -95,14 +96,26 @@ def make_segment(
         inside & set(entering),
         groups,
         heights,
-        {value: _makers(graph, value, nodes) for value in heights},
+        _makers(graph, heights, nodes),
         frozenset(root for value, root in whose.items() if value != root),
     )
 
 
-def _makers(graph: Graph, value: str, nodes: Sequence[Node]) -> tuple[int, ...]:
-    """Nodes whose result is the value, or shares its channels and columns of one map."""
-    return tuple(index for index, node in enumerate(nodes) if node.result and share_bytes(graph, value, node.result))
+def _root(graph: Graph, value: str) -> str:
+    """The value that owns the bytes."""
+    return value if graph.values[value].window is None else place(graph, value).root.name
+
+
+def _makers(graph: Graph, values: Iterable[str], nodes: Sequence[Node]) -> dict[str, tuple[int, ...]]:
+    """For each value the nodes whose result is it, or shares its channels and columns of one map."""
+    inside: dict[str, list[int]] = defaultdict(list)
+    for index, node in enumerate(nodes):
+        if node.result:
+            inside[_root(graph, node.result)].append(index)
+    return {
+        value: tuple(index for index in inside[_root(graph, value)] if share_bytes(graph, value, nodes[index].result))
+        for value in values
+    }
 
 
 def in_place(graph: Graph, steps: Sequence[Step], apart: frozenset[str]) -> dict[str, str]:
