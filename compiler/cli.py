@@ -30,7 +30,7 @@ from compiler.errors import CompileError
 from compiler.html import render_page
 from compiler.inspection import facts
 from compiler.measures.views import view_file
-from compiler.options import DEFAULT, SAME, CompileOptions
+from compiler.options import AUTO, DEFAULT, CompileOptions
 from compiler.perf import PerfLimits, Tables, judge, read, read_trace, with_trace
 from compiler.rendering import render_comparison, render_inspection, render_report
 from compiler.verifier import Finding, verify_program
@@ -60,9 +60,9 @@ def compile_command(
     little: Annotated[
         str,
         typer.Option(
-            help="Kernels for the little core of a hot or empty device: same net, the name of a width, or none."
+            help="Kernels for the little core of a hot or empty device: auto, same (net), a width's name, none."
         ),
-    ] = SAME,
+    ] = AUTO,
     effort: Annotated[
         str, typer.Option(help="Memory planner: fast, or thorough (exact search for the lowest SRAM peak).")
     ] = DEFAULT.effort,

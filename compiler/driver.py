@@ -17,7 +17,7 @@ from compiler.errors import BadProfile, CompileError
 from compiler.importer import SourceGraph, read_source
 from compiler.ir import Graph
 from compiler.limits import LIMITS
-from compiler.little import PROGRAM, build_little, check_little
+from compiler.little import PROGRAM, build_little, check_little, too_large
 from compiler.measures.drivers import check_driver
 from compiler.options import DEFAULT, CompileOptions
 from compiler.passes.constant_folding import ConstantFolding
@@ -70,13 +70,19 @@ def compile_bundle(
     if widths:
         facts["widths"] = {name: hashlib.sha256(data).hexdigest() for name, data in widths.items()}
     build = _build_id(model, quality, observer, targets, sizes, facts, release_version, security_epoch)
-    parts, reports, notes = _compile_targets(models, targets, build, progress, options)
+    compiled, notes = _compile_targets(models, targets, build, progress, options)
+    sources = {f"{entry.name}.onnx": entry.data for entry in models}
+    if observer is not None:
+        sources["observer.npz"] = observer
+    parts, reports = _pieces(models, build, compiled)
+    reason = too_large(_size(parts) + _size(sources), _little_bytes(reports), options)
+    if reason:
+        parts, reports = _pieces(models, build, {target: _without_little(made) for target, made in compiled.items()})
+        notes = [*notes, reason]
     little = {"net": options.little, "targets": [entry.target for entry in reports if entry.program == PROGRAM]}
     meta = {**meta, "little": little} if little["targets"] else meta
     parts["meta.json"] = pieces.meta_json(build.hex(), meta, targets, sizes, release_version, security_epoch)
-    parts.update({f"{entry.name}.onnx": entry.data for entry in models})
-    if observer is not None:
-        parts["observer.npz"] = observer
+    parts.update(sources)
     progress("writing")
     write_bundle(out, parts, build_id=build, release_version=release_version, security_epoch=security_epoch)
     bundle = Bundle.open(out)
@@ -88,7 +94,7 @@ def compile_bundle(
         release_version=release_version,
         security_epoch=security_epoch,
         programs=tuple(reports),
-        little_bytes=sum(entry.size for entry in reports if entry.program == PROGRAM),
+        little_bytes=_little_bytes(reports),
         notes=tuple(notes),
     )
 
@@ -163,24 +169,48 @@ def _compile_targets(
     build: bytes,
     progress: Progress,
     options: CompileOptions = DEFAULT,
-) -> tuple[dict[str, bytes], list[ProgramReport], list[str]]:
-    parts: dict[str, bytes] = {}
-    reports: list[ProgramReport] = []
+) -> tuple[dict[str, dict[str, CompiledProgram]], list[str]]:
+    """The programs by target and name, and why some have no little set."""
+    found: dict[str, dict[str, CompiledProgram]] = {}
     notes: list[str] = []
     for target in targets:
         progress(f"compiling for {target}")
-        compiled = {entry.name: build_program(entry.profiles, load_spec(target), build, options) for entry in models}
-        sources = {entry.name: entry.source for entry in models}
+        found[target] = {
+            entry.name: build_program(entry.profiles, load_spec(target), build, options) for entry in models
+        }
         progress(f"compiling for {target}, little core")
         little = build_little(models[0].profiles, target, build, options)
         if little.program is not None:
-            compiled[PROGRAM], sources[PROGRAM] = little.program, models[0].source
+            found[target][PROGRAM] = little.program
         notes += [little.reason] if little.reason else []
-        own = {name: report_program(name, sources[name], program) for name, program in compiled.items()}
-        parts.update(_target_pieces(build.hex(), target, compiled, own))
-        parts["preprocess.json"] = pieces.preprocess(build.hex(), compiled)
+    return found, notes
+
+
+def _pieces(
+    models: Sequence[ReadModel], build: bytes, compiled: Mapping[str, Mapping[str, CompiledProgram]]
+) -> tuple[dict[str, bytes], list[ProgramReport]]:
+    """What the bundle says of its programs, and the programs."""
+    sources = {PROGRAM: models[0].source, **{entry.name: entry.source for entry in models}}
+    parts: dict[str, bytes] = {}
+    reports: list[ProgramReport] = []
+    for target, programs in compiled.items():
+        own = {name: report_program(name, sources[name], program) for name, program in programs.items()}
+        parts.update(_target_pieces(build.hex(), target, programs, own))
+        parts["preprocess.json"] = pieces.preprocess(build.hex(), programs)
         reports += own.values()
-    return parts, reports, notes
+    return parts, reports
+
+
+def _without_little(programs: Mapping[str, CompiledProgram]) -> dict[str, CompiledProgram]:
+    return {name: program for name, program in programs.items() if name != PROGRAM}
+
+
+def _little_bytes(reports: Sequence[ProgramReport]) -> int:
+    return sum(entry.size for entry in reports if entry.program == PROGRAM)
+
+
+def _size(parts: Mapping[str, bytes]) -> int:
+    return sum(len(data) for data in parts.values())
 
 
 def _profile_sizes(source: SourceGraph, sizes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CompilerLimits:
-    """Counts, extents in elements, sizes in bytes."""
+    """Counts, extents in elements, sizes in bytes. ``bundle_bytes``: what a bundle has to stay under to pass the gate;
+    only the little kernels give way for it.
+    """
 
     model_bytes: int = 64 * 1024 * 1024
     nodes: int = 20_000
@@ -21,6 +23,7 @@ class CompilerLimits:
     profiles: int = 16
     states: int = 8
     targets: int = 16
+    bundle_bytes: int = 2_000_000
     name_characters: int = 256
 
 

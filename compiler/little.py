@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.errors import CompileError, DoesNotFit
-from compiler.options import NONE, SAME, CompileOptions
+from compiler.limits import LIMITS
+from compiler.options import AUTO, NONE, SAME, CompileOptions
 from compiler.program_builder import CompiledProgram, FusedProfile, build_program
 from contracts.npu import load_spec
 
@@ -27,11 +28,11 @@ class LittleSet:
 
 
 def check_little(which: str, widths: Collection[str]) -> None:
-    """Raise CompileError unless ``which`` is ``same``, ``none`` or one of the widths."""
-    if which in (SAME, NONE, *widths):
+    """Raise CompileError unless ``which`` is ``auto``, ``same``, ``none`` or one of the widths."""
+    if which in (AUTO, SAME, NONE, *widths):
         return
     known = ", ".join(widths) or "none is given"
-    remedy = "write same, none or the name of a --width"
+    remedy = "write auto, same, none or the name of a --width"
     raise CompileError("little", f"{which!r} is no width of this model ({known})", remedy)
 
 
@@ -52,8 +53,19 @@ def build_little(profiles: Sequence[FusedProfile], target: str, build: bytes, op
         )
 
 
+def too_large(whole: int, little: int, options: CompileOptions) -> str:
+    """Why a bundle of ``whole`` bytes goes without the ``little`` ones of the little core; empty when they stay."""
+    limit = LIMITS.bundle_bytes
+    if options.little != AUTO or whole < limit or whole - little >= limit:
+        return ""
+    return (
+        f"no little kernels: with them the bundle would have {whole:,} bytes, it stays under {limit:,} without; "
+        "--little same makes them nevertheless, the name of a --width smaller ones"
+    )
+
+
 def _profiles(profiles: Sequence[FusedProfile], which: str) -> list[FusedProfile]:
     """The profiles of the chosen width, under the names of the full one."""
-    variant = "" if which == SAME else which
+    variant = "" if which in (AUTO, SAME) else which
     chosen = [profile for profile in profiles if profile.variant == variant]
     return [replace(profile, name=profile.name.removesuffix(f"@{variant}"), variant="") for profile in chosen]

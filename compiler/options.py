@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from compiler.errors import CompileError
 from compiler.memory.planner import Effort, Patience
 
-SAME, NONE = "same", "none"
+AUTO, SAME, NONE = "auto", "same", "none"
 _VERSION = re.compile(r"^\d{1,4}(\.\d{1,4}){0,3}$")
 
 
@@ -19,7 +19,8 @@ class CompileOptions:
     `depth_first`: stripes of rows across kernels. `double_buffer`: transfers run one stripe ahead.
     `stripe_rows`: rows of a stripe, chosen by search when None. `streams`: frames computed by one launch.
     `driver`: the oldest driver that must run the program; what it lacks is placed elsewhere. None asks for none.
-    `little`: the net of the kernels for the little core: `same` as the big ones, the name of a width, or `none`.
+    `little`: the net of the kernels for the little core: `same` as the big ones, `auto` (the same unless the bundle
+    grows too large by it), the name of a width, or `none`.
     `effort`: `thorough` searches on for a lower SRAM peak, or a proof that there is none, up to `effort_seconds` for
     each profile; what it finds may then depend on how fast the machine is.
     """
@@ -31,7 +32,7 @@ class CompileOptions:
     stripe_rows: int | None = None
     streams: int = 1
     driver: str | None = None
-    little: str = SAME
+    little: str = AUTO
     effort: str = Effort.FAST.value
     effort_seconds: float = 20.0
 

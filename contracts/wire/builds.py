@@ -30,8 +30,8 @@ class BuildRequest(Message):
     security_epoch: Annotated[int, Field(ge=0)] = 1
     targets: Annotated[tuple[str, ...], Field(min_length=1, max_length=8)] = ("npu-4t", "npu-2t")
     profiles: Annotated[tuple[tuple[int, int], ...], Field(min_length=1, max_length=16)]
-    little: Literal["same", "none"] = "same"
-    """Whether the bundle has kernels for the little core, which a hot or nearly empty device runs."""
+    little: Literal["auto", "same", "none"] = "auto"
+    """Kernels for the little core of hot or nearly empty devices; auto: unless they make the bundle too large."""
     evaluation_sets: Annotated[tuple[str, ...], Field(max_length=16)] = ()
     parent_build: str | None = None
     float_psnr: dict[str, float] = Field(default_factory=dict)

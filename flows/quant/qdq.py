@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,9 +94,17 @@ class QdqWriter:
         """Declare a graph output."""
         self._outputs.append(helper.make_tensor_value_info(edge.name, TensorProto.FLOAT, shape))
 
-    def finish(self, input_shape: list[int | str], metadata: dict[str, str]) -> bytes:
-        """Model bytes; raises onnx.checker.ValidationError when the graph is malformed."""
-        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, input_shape)]
+    def finish(
+        self,
+        input_shape: list[int | str],
+        metadata: dict[str, str],
+        states: Mapping[str, list[int | str]] | None = None,
+    ) -> bytes:
+        """Model bytes; `states` are further inputs by name, which a recurrent net keeps from frame to frame. Raises
+        onnx.checker.ValidationError when the graph is malformed.
+        """
+        shapes = {"x": input_shape, **(states or {})}
+        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
         graph = helper.make_graph(self._nodes, self._name, inputs, self._outputs, self._constants)
         model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="edgeloop", ir_version=_IR_VERSION

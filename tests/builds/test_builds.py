@@ -8,6 +8,7 @@ import json
 import pytest
 
 from contracts.bundle import Bundle
+from services.builds.limits import WORK
 from services.kit.storage import store
 from tests.builds import support
 from tests.builds.conftest import Studio
@@ -56,6 +57,25 @@ def test_the_evidence_names_every_input_version_and_raw_row(studio: Studio, pass
     assert document["labs"]["npu-4t"]["device_class"] == "npu-4t"
     assert document["production"] is None
     assert document["verdict"]["passed"] is True
+
+
+def test_the_little_kernels_are_judged_by_a_few_frames_of_each_set(studio: Studio, passed: dict[str, object]) -> None:
+    answer = studio.client.get(f"/builds/v1/builds/{passed['id']}/evidence", token=studio.token)
+    rows = [row for row in json.loads(answer.content)["candidate"] if row["program"] == "model-little"]
+    assert rows
+    for row in rows:
+        assert row["frames"] == WORK.oracle_frames
+        assert row["oracle_values"] > 0
+        assert (row["oracle_largest"], row["psnr_db"]) == (0, None)
+    names = {check["id"].split("@")[0] for check in passed["verdict"]["checks"]}  # type: ignore[index]
+    assert {"oracle.largest.model-little", "sram.model-little"} <= names
+
+
+def test_a_build_may_ask_for_no_little_kernels(studio: Studio) -> None:
+    build = studio.build({"release_version": "1.8", "little": "none"})
+    assert build["state"] == "passed", build["message"]
+    assert not [check["id"] for check in build["verdict"]["checks"] if "little" in check["id"]]
+    assert studio.send({"little": "half"}).status_code == 422
 
 
 def test_the_same_model_again_equals_production(studio: Studio, passed: dict[str, object]) -> None:

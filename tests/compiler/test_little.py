@@ -18,6 +18,7 @@ from compiler.driver import compile_bundle, read_model
 from compiler.errors import CompileError
 from compiler.html import render_page
 from compiler.inspection import facts
+from compiler.limits import LIMITS
 from compiler.little import build_little
 from compiler.measures.views import view_file
 from compiler.options import CompileOptions
@@ -112,6 +113,24 @@ def test_none_leaves_it_out(tmp_path: Path) -> None:
     assert whole.build_id != less.build_id
 
 
+def test_a_bundle_that_only_the_little_set_makes_too_large_goes_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_it, without = made(tmp_path / "a.elb", "auto"), made(tmp_path / "b.elb", "none")
+    assert with_it.little_bytes > 0
+    assert with_it.notes == ()
+    middle = (with_it.size + without.size) // 2
+    monkeypatch.setattr("compiler.little.LIMITS", replace(LIMITS, bundle_bytes=middle))
+    report = made(tmp_path / "c.elb", "auto")
+    assert (report.little_bytes, report.size < middle) == (0, True)
+    assert "no little kernels: with them the bundle would have" in report.notes[0]
+    assert not [name for name in Bundle.open(tmp_path / "c.elb").names if "little" in name]
+    assert "model-little" not in Bundle.open(tmp_path / "c.elb").json("npu-4t/memory_map.json")["programs"]
+    assert made(tmp_path / "d.elb", "same").little_bytes == with_it.little_bytes
+    monkeypatch.setattr("compiler.little.LIMITS", replace(LIMITS, bundle_bytes=1000))
+    assert made(tmp_path / "e.elb", "auto").little_bytes == with_it.little_bytes, "too large without it as well"
+
+
 def test_an_unknown_width_is_refused() -> None:
     with pytest.raises(CompileError, match=r"'0\.5' is no width of this model"):
         made(Path("unused.elb"), "0.5")
@@ -150,4 +169,4 @@ def test_the_commands_print_build_and_verify_it(tmp_path: Path) -> None:
     assert "little" not in told.stdout
     refused = run(app, ["compile", str(model), "--out", str(out), "--profile", "96x128", "--little", "0.5"])
     assert refused.exit_code == 2
-    assert "write same, none or the name of a --width" in refused.stderr
+    assert "write auto, same, none or the name of a --width" in refused.stderr
