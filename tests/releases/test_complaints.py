@@ -1,7 +1,7 @@
 """What users of other update systems complain about, as behaviour of this one.
 
-Each test names the behaviour; the complaint stands in its docstring. More live where they belong: silent devices, pauses
-and many workers in `test_rollout_actions.py`, late and repeated feedback in `test_feedback.py`, missing data and
+Each test names the behaviour; the complaint stands in its docstring. More live where they belong: silent devices,
+pauses and many workers in `test_rollout_actions.py`, late and repeated feedback in `test_feedback.py`, missing data and
 minimum samples in `test_verdict.py`, freeze and rollback of metadata in `test_tuf_repository.py`.
 """
 
