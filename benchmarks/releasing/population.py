@@ -54,7 +54,7 @@ class Reports:
     def __init__(self, size: int) -> None:
         self.count = np.zeros(size)
         self.latency, self.score, self.fidelity, self.errors = (np.zeros(size) for _ in range(4))
-        self.crashed, self.counted = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
+        self.crashed = np.zeros(size, dtype=bool)
 
     def add(self, who: Flags, bundle: Bundle, population: Population) -> None:
         """One report of each of `who`."""
@@ -82,7 +82,8 @@ class Population:
         self.fate = self.draw.random(size)
         self.luck = self.draw.random(size)
         self.keys = self.draw.integers(0, 2**64, size, dtype=np.uint64)
-        self.canary, self.control = Reports(size), Reports(size)
+        self.canary, self.control, self.waiting = Reports(size), Reports(size), Reports(size)
+        self.out = np.zeros(size, dtype=bool)
         self.started, self.failed = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
         self.degraded = self.draw.random(size) < 0.003
 
@@ -94,6 +95,7 @@ class Population:
         """The time between two looks: exposed devices install and report, the others report what they run."""
         online = self.draw.random(self.size) < ONLINE
         exposed = self.bucket < points
+        self.waiting.add(online & exposed & ~self.started, OLD, self)
         new = online & exposed & ~self.started
         self.started |= new
         self.failed |= new & (self.luck < bundle.trial_failure)
@@ -123,7 +125,7 @@ class Population:
             targeted=targeted,
             fleet_devices=self.size,
             exposed_share=points / BUCKETS,
-            crashes=self._crashes(new, old),
+            crashes=self._crashes(new, old, concurrent=points < BUCKETS),
             tail=self._tail(new, old),
             stage=stage,
             stages=len(stages),
@@ -151,17 +153,18 @@ class Population:
         }
         return Side(count.size, int(self.degraded[who].sum()), values, int(reports.crashed[who].sum()))
 
-    def _crashes(self, new: Flags, old: Flags) -> dict[str, CrashTable]:
+    def _crashes(self, new: Flags, old: Flags, concurrent: bool) -> dict[str, CrashTable]:
+        """First crashes of devices in this rollout, on whatever bundle; whoever crashed is out."""
         tables = {}
-        for place, name in enumerate(CLASSES):
+        for place, name in enumerate(CLASSES) if concurrent else ():
             counts: list[int] = []
             for reports, who in ((self.canary, new), (self.control, old)):
-                free = who & (self.stratum == place) & ~reports.counted
+                free = who & (self.stratum == place) & ~self.out
                 counts += [int((free & reports.crashed).sum()), int(free.sum())]
             if counts[0] + counts[2]:
                 tables[name] = CrashTable(*counts)
-        for reports, who in ((self.canary, new), (self.control, old)):
-            reports.counted |= who & reports.crashed
+        for reports in (self.canary, self.control, self.waiting):
+            self.out |= reports.crashed
         return tables
 
     def _tail(self, new: Flags, old: Flags) -> Tail:

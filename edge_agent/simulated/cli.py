@@ -41,7 +41,7 @@ def fleet() -> None:
 
 
 @app.command(
-    epilog="Example: edgeloop fleet simulate --devices 10000 --token $(edgeloop release enrolment-token --uses 10000) "
+    epilog="Example: edgeloop fleet simulate --devices 10000 --token $(edgeloop release token --uses 10000) "
     "--misbehave 3f2a=crashing --seconds 300"
 )
 def simulate(

@@ -3,7 +3,8 @@
 A batch is one transaction. Each report has a natural key, so a repetition changes nothing; sequence numbers put
 late reports in their place: an old one never overwrites what is newer, and a failure is never forgotten.
 Health counts for a rollout's canary when the device is exposed and runs the new bundle, for its control when the
-device is not exposed and runs another bundle that is not itself being rolled out.
+device is not exposed and runs another bundle that is not itself being rolled out. An exposed device that still runs
+another one waits: it is compared with nobody, but its crashes are known.
 """
 
 from __future__ import annotations
@@ -183,10 +184,9 @@ def _count_health(
     now: float,
 ) -> None:
     canary = placement.exposed and report.digest == placement.digest
-    control = not placement.exposed and report.digest not in offered
-    if not canary and not control:
+    if not canary and report.digest in offered:
         return
-    arm = Arm.CANARY if canary else Arm.CONTROL
+    arm = Arm.CANARY if canary else (Arm.WAITING if placement.exposed else Arm.CONTROL)
     _add_health(session, device_id, stratum, placement, report, arm)
     if canary:
         _mark_heard(session, device_id, stratum, placement, now)

@@ -262,3 +262,44 @@ class Alert(Base):
     subject: Mapped[str] = mapped_column(Text)
     detail: Mapped[str] = mapped_column(Text)
     created: Mapped[float] = mapped_column(Float)
+
+
+class DdiDevice(Base):
+    """What the DDI adapter knows of a device: consent, whether its attributes are wanted, what it installed last."""
+
+    __tablename__ = "ddi_devices"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    device_id: Mapped[str] = mapped_column(_reference("devices.id"), primary_key=True)
+    auto_confirm: Mapped[bool] = mapped_column(Boolean, server_default=text("true"))
+    wants_attributes: Mapped[bool] = mapped_column(Boolean, server_default=text("true"))
+    installed_action: Mapped[int | None] = mapped_column(Integer)
+
+
+class DdiAction(Base):
+    """One bundle for one DDI device. Ids stay below 2^31, as clients demand. `history` is what the device said."""
+
+    __tablename__ = "ddi_actions"
+    __table_args__ = (Index("ix_ddi_actions_device_id_id", "device_id", "id"), {"schema": SCHEMA})
+
+    id: Mapped[int] = mapped_column(Integer, Identity(always=True), primary_key=True)
+    device_id: Mapped[str] = mapped_column(_reference("devices.id"))
+    digest: Mapped[str] = mapped_column(ForeignKey(f"{SCHEMA}.bundles.digest"))
+    state: Mapped[str] = mapped_column(Text)
+    created: Mapped[float] = mapped_column(Float)
+    history: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default="[]")  # Any: JSON
+
+
+class DdiArtifact(Base):
+    """A bundle as DDI names it: a numbered module with one file and the hashes that clients ask for."""
+
+    __tablename__ = "ddi_artifacts"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    id: Mapped[int] = mapped_column(Integer, Identity(always=True), primary_key=True)
+    digest: Mapped[str] = mapped_column(ForeignKey(f"{SCHEMA}.bundles.digest"), unique=True)
+    filename: Mapped[str] = mapped_column(Text)
+    size: Mapped[int] = mapped_column(BigInteger)
+    sha1: Mapped[str] = mapped_column(Text)
+    md5: Mapped[str] = mapped_column(Text)
+    sha256: Mapped[str] = mapped_column(Text)

@@ -44,21 +44,23 @@ class StageCounts:
 def evidence(session: Session, row: RolloutRow, stages: list[StageRow], now: float) -> Evidence:
     """Everything known about a rollout at clock time `now`. Marks new crashes as counted: store what comes of it."""
     stage = stages[row.stage]
-    rows = _rows(session, row, _control_floor(stages, row.stage))
+    floor = _control_floor(stages, row.stage)
+    rows = _rows(session, row)
+    compared = _compared(rows, floor)
     found = gather(
-        [
-            DeviceHealth(one.device_id, one.stratum, Arm(one.arm), _means(one), one.degraded, one.crashed)
-            for one in rows
-        ],
+        [_device(one) for one in compared],
         _installs(session, row, now),
         stage.fleet,
         row.first_release,
         stage.targeted,
         stage.basis_points / BUCKETS,
     )
-    return replace(
-        found, crashes=_new_crashes(session, rows), tail=_tail(rows), stage=row.stage, stages=max(len(stages), 1)
-    )
+    crashes = _new_crashes(session, rows, compared, concurrent=floor == stage.basis_points < BUCKETS)
+    return replace(found, crashes=crashes, tail=_tail(compared), stage=row.stage, stages=max(len(stages), 1))
+
+
+def _device(sums: HealthSum) -> DeviceHealth:
+    return DeviceHealth(sums.device_id, sums.stratum, Arm(sums.arm), _means(sums), sums.degraded, sums.crashed)
 
 
 def counts(session: Session, rollout_id: str, basis_points: int) -> StageCounts:
@@ -78,21 +80,34 @@ def _control_floor(stages: list[StageRow], index: int) -> int:
     return narrower[-1] if narrower else BUCKETS
 
 
-def _rows(session: Session, row: RolloutRow, control_floor: int) -> list[HealthSum]:
-    """Health of canary and control; a control device that is exposed by now is neither."""
-    rows = session.scalars(select(HealthSum).where(HealthSum.rollout_id == row.id))
-    return [sums for sums in rows if sums.arm == Arm.CANARY or sums.bucket >= control_floor]
+def _rows(session: Session, row: RolloutRow) -> list[HealthSum]:
+    return list(session.scalars(select(HealthSum).where(HealthSum.rollout_id == row.id)))
 
 
-def _new_crashes(session: Session, rows: list[HealthSum]) -> dict[str, CrashTable]:
-    """By stratum: crashes that no look has counted, and the devices that had not been counted as crashed before."""
+def _compared(rows: list[HealthSum], control_floor: int) -> list[HealthSum]:
+    """Canary and control; a control device that is exposed by now is neither, nor is one that still waits."""
+    return [
+        sums for sums in rows if sums.arm == Arm.CANARY or (sums.arm == Arm.CONTROL and sums.bucket >= control_floor)
+    ]
+
+
+def _new_crashes(
+    session: Session, rows: list[HealthSum], compared: list[HealthSum], concurrent: bool
+) -> dict[str, CrashTable]:
+    """By stratum: devices that crashed for the first time in this rollout, and those that could have.
+
+    A device that crashed on either bundle is out for good: devices that tend to crash do so early, and a control that
+    has lost them would make every newly exposed device look worse. Without a concurrent control nothing is compared.
+    """
     fresh = [one for one in rows if one.crashed and not one.crash_counted]
     if not fresh:
         return {}
+    out = {one.device_id for one in rows if one.crash_counted}
+    free = [one for one in compared if one.device_id not in out]
     tables = {}
-    for stratum in {one.stratum for one in fresh}:
-        counts = [_at_risk(rows, stratum, arm) for arm in (Arm.CANARY, Arm.CONTROL)]
-        if sum(crashes for crashes, _ in counts) <= MOST_EVENTS:
+    for stratum in sorted({one.stratum for one in fresh}) if concurrent else ():
+        counts = [_at_risk(free, stratum, arm) for arm in (Arm.CANARY, Arm.CONTROL)]
+        if 0 < sum(crashes for crashes, _ in counts) <= MOST_EVENTS:
             tables[stratum] = CrashTable(*counts[0], *counts[1])
     for one in fresh:
         key = (HealthSum.rollout_id == one.rollout_id, HealthSum.device_id == one.device_id, HealthSum.arm == one.arm)
@@ -100,9 +115,9 @@ def _new_crashes(session: Session, rows: list[HealthSum]) -> dict[str, CrashTabl
     return tables
 
 
-def _at_risk(rows: list[HealthSum], stratum: str, arm: Arm) -> tuple[int, int]:
-    free = [one for one in rows if one.stratum == stratum and one.arm == arm and not one.crash_counted]
-    return sum(one.crashed for one in free), len(free)
+def _at_risk(free: list[HealthSum], stratum: str, arm: Arm) -> tuple[int, int]:
+    members = [one for one in free if one.stratum == stratum and one.arm == arm]
+    return sum(one.crashed and not one.crash_counted for one in members), len(members)
 
 
 def _tail(rows: list[HealthSum]) -> Tail:

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from contracts.wire.feedback import FeedbackBatch
 from services.kit.database import transaction
-from services.releases import ticks
+from services.releases import feedback, ticks
 from services.releases.models import DecisionRow, HealthSum, RolloutRow
 from services.releases.verdict import Decision, Evidence, Finding, Judgement, Memory, Tail, VerdictPolicy, judge, watch
 from services.releases.verdict.crashes import CrashTable
@@ -193,6 +194,14 @@ def test_every_decision_of_a_rollout_holds_the_planned_share_and_the_alpha_spent
     assert None not in shares
 
 
+def crash_counts(rollout_id: str) -> tuple[int, int]:
+    """Crashes that were bet on, and crashed rows of the rollout that no look has counted."""
+    with transaction() as session:
+        row = session.get_one(RolloutRow, rollout_id)
+        uncounted = session.query(HealthSum).filter(HealthSum.crashed, ~HealthSum.crash_counted).count()
+        return sum(found["count"] for found in row.memory.get("crashes", {}).values()), uncounted
+
+
 def test_a_reported_crash_is_bet_on_once_and_stays_with_its_device(world: World) -> None:
     world.enrol(60, OLD)
     rollout = world.rollout(world.register(), stages=[5_000, 10_000])
@@ -200,16 +209,38 @@ def test_a_reported_crash_is_bet_on_once_and_stays_with_its_device(world: World)
     ticks.tick(rollout.id)
     world.live(harm={"crashes": 1.0})
     ticks.tick(rollout.id)
-    world.live()
+    counted = crash_counts(rollout.id)
+    world.live(harm={"crashes": 1.0})
     ticks.tick(rollout.id)
+    assert counted == crash_counts(rollout.id)
+    assert counted[0] > 10
+    assert counted[1] == 0
+    assert world.look(rollout.id).state == "rolled_back"
+    assert "crashed_devices" in world.look(rollout.id).cause
+
+
+def test_a_device_that_crashed_on_the_old_bundle_already_is_not_held_against_the_new_one(world: World) -> None:
+    world.enrol(60, OLD)
+    rollout = world.rollout(world.register(), stages=[5_000, 10_000])
     with transaction() as session:
-        crashed = session.query(HealthSum).filter(HealthSum.crashed).all()
-        row = session.get_one(RolloutRow, rollout.id)
-        counted = sum(found["count"] for found in row.memory["crashes"].values())
-        assert row.state == "rolled_back"
-    assert crashed
-    assert all(one.crash_counted for one in crashed)
-    assert counted == len(crashed)
+        for device in world.devices:
+            batch = world.batch(device, [], [world.report(device, crashes=1)])
+            feedback.receive(session, device.id, FeedbackBatch.model_validate(batch), world.clock.now())
+    ticks.tick(rollout.id)
+    before = crash_counts(rollout.id)
+    world.live(harm={"crashes": 1.0})
+    ticks.tick(rollout.id)
+    assert crash_counts(rollout.id) == before
+    assert world.look(rollout.id).state == "running"
+
+
+def test_where_no_control_is_left_crashes_are_compared_with_nobody(world: World) -> None:
+    world.enrol(60, OLD)
+    rollout = world.rollout(world.register(), stages=[10_000])
+    world.live()
+    world.live(harm={"crashes": 1.0})
+    ticks.tick(rollout.id)
+    assert crash_counts(rollout.id) == (0, 0)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -20,10 +20,11 @@ POOLED = "all"
 
 
 class Arm(StrEnum):
-    """Which side of the comparison a device stands on."""
+    """Which side of the comparison a device stands on; one that waits is exposed and not there yet: on neither."""
 
     CANARY = "canary"
     CONTROL = "control"
+    WAITING = "waiting"
 
 
 @dataclass(frozen=True)

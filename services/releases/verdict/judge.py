@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from services.releases.verdict import betting
 from services.releases.verdict.alarm import CERTAIN, Cell, mean_log_e, rate_log_e, worst_strata
-from services.releases.verdict.crashes import CrashEvidence, harm_log_wealth, odds_interval
+from services.releases.verdict.crashes import MOST_ODDS, CrashEvidence, harm_log_wealth, odds_interval
 from services.releases.verdict.evidence import POOLED, Evidence, Side, Stratum
 from services.releases.verdict.guardrails import MeanGuardrail, RateGuardrail, VerdictPolicy
 from services.releases.verdict.intervals import (
@@ -203,7 +203,7 @@ def _crashes(
     few: float,
     memory: Memory,
 ) -> tuple[Reading, tuple[Cell, ...]]:
-    """Odds of a crash against the control's; a first release is held against a ceiling."""
+    """Odds of a crash against the control's (as an interval up to `MOST_ODDS`); a first release has a ceiling."""
     guard = policy.crashes
     crashed, at_risk = stratum.failures(guard.name)
     wide = rate_interval(crashed, at_risk, policy.promote_alpha, policy.rate_prior)
@@ -222,7 +222,7 @@ def _crashes(
         control_devices=stratum.control.devices,
         estimate=_number(found.estimate),
         low=found.lower,
-        high=_number(found.upper),
+        high=min(found.upper, MOST_ODDS),
         margin=margin,
         finding=safe,
         excess=(found.lower - margin) / margin,
