@@ -67,7 +67,7 @@ def attack_figures(outcome: attacks.Outcome) -> list[Figure]:
         exactly("attacks.bundle_left", outcome.left_base, "devices that an attack made leave their bundle", 0),
         exactly("attacks.good_accepted", outcome.last_good, "a good bundle, afterwards", True),
         *(
-            Figure(f"attacks.{kind.replace(' ', '_')}", count, _causes(outcome.causes[kind]), "printed", True)
+            Figure(f"attacks.{kind.replace(' ', '_')}", count, _causes(outcome.causes.get(kind, {})), "printed", True)
             for kind, count in outcome.cases.items()
         ),
     ]

@@ -80,7 +80,9 @@ class Bundles:
         """Tell whether the weights in memory are still the verified ones; a bundle that is not loses its standing."""
         if self._guard.intact(digest):
             return True
+        log.error("the weights of bundle %s changed after they were verified", digest[:12])
         self._verified.discard(digest)
+        self.store.forget(digest)
         return False
 
     def restore_built_in(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -133,7 +134,17 @@ def identity_for(config: AgentConfig, transport: Transport | None, disk: Disk) -
     """Return who this device is: enrolled when it can be, alone when no platform is configured."""
     if transport is None:
         return load_identity(config.state_dir) or lone_identity(config.state_dir, disk)
-    return join(config.state_dir, transport, config.enrolment_token, config.tags, disk)
+    running = factory_digest(config.factory_bundle)
+    return join(config.state_dir, transport, config.enrolment_token, config.tags, disk, running)
+
+
+def factory_digest(path: Path) -> str:
+    """SHA-384 of the built-in bundle, which a device reports when it joins; "" when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha384").hexdigest()
+    except OSError:
+        return ""
 
 
 def agent_from(config: AgentConfig, clock: Clock, loader: Loader, transport: Transport | None) -> Agent:

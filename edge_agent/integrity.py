@@ -20,24 +20,37 @@ KEPT = 4
 
 
 class WeightGuard:
-    """Remembers a MAC of each loaded bundle's weights."""
+    """Remembers a MAC of each loaded bundle's weights: of the first one (the built-in bundle) for ever, and of those
+    that were watched or checked last.
+    """
 
     def __init__(self, kept: int = KEPT) -> None:
         self._key = os.urandom(48)
         self._known: OrderedDict[str, tuple[Bundle, bytes]] = OrderedDict()
         self._kept = kept
+        self._broken: set[str] = set()
+        self._first = ""
 
     def watch(self, bundle: Bundle) -> None:
         """Remember the weights of a bundle that was verified just now."""
         self._known[bundle.digest] = (bundle, self._mac(bundle))
-        self._known.move_to_end(bundle.digest)
-        while len(self._known) > self._kept:
-            self._known.popitem(last=False)
+        self._broken.discard(bundle.digest)
+        self._first = self._first or bundle.digest
+        for digest in [known for known in self._known if known not in (self._first, bundle.digest)][: -self._kept + 2]:
+            del self._known[digest]
 
     def intact(self, digest: str) -> bool:
-        """Whether the weights of a watched bundle are what they were; True for one that is not watched."""
-        known = self._known.get(digest)
-        return known is None or hmac.compare_digest(self._mac(known[0]), known[1])
+        """Whether the weights of a bundle are what they were. One that was found changed stays so until it is watched
+        again; one that nobody watches is taken as it is.
+        """
+        known = self._known.pop(digest, None)
+        if known is None:
+            return digest not in self._broken
+        if not hmac.compare_digest(self._mac(known[0]), known[1]):
+            self._broken.add(digest)
+            return False
+        self._known[digest] = known
+        return True
 
     def _mac(self, bundle: Bundle) -> bytes:
         made = hmac.new(self._key, digestmod="sha384")

@@ -159,6 +159,10 @@ class SlotStore:
             self._doubled = floor
 
     def _put_spare(self, slots: Slots, generation: int) -> bytes:
+        """Overwrite the other record, never before the names are flushed that made it the other one."""
+        if self._unflushed:
+            self._disk.sync_directory(self._folder)
+            self._unflushed = False
         self._tickets += 1
         body = _encode(_Record(slots, generation))
         self._disk.write(self._spare, body)

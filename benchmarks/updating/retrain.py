@@ -35,7 +35,7 @@ class Turn:
     quantise_steps: int
 
 
-TURNS = (Turn("short", 20, 10), Turn("long", 100, 30))
+TURNS = (Turn("short", 20, 10), Turn("long", 300, 80))
 SCENES = 3
 VIEWS = (View(2, 4, 12), View(4, 4, 12))
 

@@ -186,3 +186,15 @@ def test_roll_backs_are_numbered_for_ever_and_marked_when_told() -> None:
     with pytest.raises(SlotError):
         exchange(slots, B)
     assert begin_trial(install(slots, B, "b", "r2", 1), B, "r2").on_trial
+
+
+@pytest.mark.parametrize("can_exchange", [True, False], ids=["exchange", "renames"])
+def test_a_record_is_not_overwritten_while_its_names_may_still_be_lost(tmp_path: Path, can_exchange: bool) -> None:
+    """A commit does not flush; the next write must, or power lost in it could take both records."""
+    disk = CrashDisk(can_exchange=can_exchange)
+    store = SlotStore(tmp_path, disk)
+    store.apply(put(A))
+    store.commit(store.prepare(trial(A)))
+    known = disk.operations
+    store.apply(confirm)
+    assert disk.log[known].startswith("flush folder")

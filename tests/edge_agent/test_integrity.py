@@ -84,11 +84,36 @@ def test_without_any_whole_bundle_frames_are_enlarged_plainly(workshop: Workshop
     assert agent.counters.plain_frames > LIMITS.guard_frames
 
 
-def test_the_guard_forgets_bundles_that_cannot_play_any_more(workshop: Workshop) -> None:
-    guard = WeightGuard(kept=2)
-    bundles = [Bundle.open(workshop.bundle(f"{index}.0").path) for index in range(3)]
+def test_the_guard_keeps_the_built_in_bundle_and_the_last_ones(workshop: Workshop) -> None:
+    guard = WeightGuard(kept=3)
+    bundles = [Bundle.open(workshop.bundle(f"{index}.0").path) for index in range(4)]
     for bundle in bundles:
         guard.watch(bundle)
-    flip(bundles[0].path)
-    flip(bundles[2].path)
-    assert [guard.intact(bundle.digest) for bundle in bundles] == [True, True, False]
+    for bundle in bundles:
+        flip(bundle.path)
+    assert [guard.intact(bundle.digest) for bundle in bundles] == [False, True, False, False]
+
+
+def test_a_changed_bundle_that_is_offered_again_is_fetched_and_verified_again(
+    workshop: Workshop, twin: PlatformTwin
+) -> None:
+    """What is mapped in memory is changed too: the same bytes must not come back by a short cut."""
+    bundle, stored = updated(workshop, twin)
+    agent = workshop.agent()
+    agent.sync()
+    play(agent, 20)
+    agent.sync()
+    flip(stored)
+    play(agent, LIMITS.guard_frames)
+    assert agent.playback.digest == workshop.factory.digest
+
+    target = workshop.released(bundle).model_dump()
+    twin.set_state(epoch=3, rollouts=[{"id": "again", "target": target, "salt": "s", "basis_points": 10_000}])
+    agent.sync()
+    play(agent, 20)
+    agent.sync()
+    assert agent.playback.digest == bundle.digest
+    assert stored.read_bytes() == bundle.data
+    play(agent, 2 * LIMITS.guard_frames)
+    assert agent.playback.digest == bundle.digest
+    assert agent.status()["unverified_bytes_run"] == 0

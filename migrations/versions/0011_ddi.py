@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0008_ddi"
-down_revision = "0007_verdicts"
+revision = "0011_ddi"
+down_revision = "0010_curation_apply"
 branch_labels = None
 depends_on = None
 
