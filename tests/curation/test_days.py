@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,7 +73,16 @@ def test_a_third_day_builds_on_the_second_and_names_the_full_run() -> None:
 
 @pytest.mark.parametrize(
     "reason",
-    ["a week has passed", "another eps", "another min_samples", "a segment is gone", "nothing is left", "broken"],
+    [
+        "a week has passed",
+        "another eps",
+        "eps from the data",
+        "another min_samples",
+        "a segment is gone",
+        "nothing is left",
+        "broken",
+        "forged",
+    ],
 )
 def test_everything_is_clustered_anew_where_adding_would_be_wrong(reason: str) -> None:
     two_conditions()
@@ -85,6 +95,8 @@ def test_everything_is_clustered_anew_where_adding_would_be_wrong(reason: str) -
             session.execute(text("UPDATE curation.runs SET created = created - 3600 * 24"))
     if reason == "another eps":
         settings = CurationSettings(eps=0.12)
+    if reason == "eps from the data":
+        settings = CurationSettings()
     if reason == "another min_samples":
         settings = CurationSettings(eps=0.1, min_samples=4)
     if reason == "a segment is gone":
@@ -94,6 +106,10 @@ def test_everything_is_clustered_anew_where_adding_would_be_wrong(reason: str) -
         store.forget(base.id)
     if reason == "broken":
         store.store().put(f"curation/known/{base.id}.npz", b"PK not an archive")
+    if reason == "forged":
+        known = store.recall_known(base.id, base.known)
+        assert known is not None
+        store.keep(base.id, replace(known, eps=0.3))
     found = run(now, settings)
     assert (found.state, found.base_run, found.inserted) == ("done", None, 0)
 
