@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,3 +115,14 @@ def test_no_version_of_a_model_is_wiped_out_either() -> None:
     survivors = choose_survivors(labels, [999], scores, names, [["npu-4t"] * 1_000, versions], 60, 0.95)
     assert survivors.guarded == ("vsr-1",)
     assert survivors.kept[:400].sum() == 20
+
+
+def test_a_plan_guards_versions_of_the_model_too() -> None:
+    count = 400
+    alike = replace(
+        segments(np.random.default_rng(0).normal(scale=0.001, size=(count, 32)), np.arange(count, dtype=float)),
+        versions=["vsr-1"] * 100 + ["vsr-2"] * 300,
+    )
+    plan = make_plan(alike, CurationSettings(eps=0.1, keep_hardest=20), 20_000, 2_000)
+    assert plan.guarded == ("vsr-1",)
+    assert plan.kept[:100].sum() >= 5
