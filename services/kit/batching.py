@@ -104,6 +104,8 @@ class Batcher(Generic[T, R]):
     ) -> None:
         if loop is self._loop:
             self._busy -= 1
+        if outcome.cancelled():  # the loop ends, and with it everybody who waits
+            return
         error = outcome.exception()
         if error is not None:
             for _, answer in batch:
