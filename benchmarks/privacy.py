@@ -66,7 +66,7 @@ def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
         def part(share: float, text: str, begin: float = 0.15 + 0.2 * index) -> None:
             tell(begin + 0.2 * share, text)
 
-        decoder = attacks.train(attack, pairs, scenes, net, folder / f"{attack.name}.pt", part)
+        decoder = attacks.train(attack, pairs, net, folder / f"{attack.name}.pt", part)
         drawn = attacks.rebuild(decoder, codes, attack.ordered)
         results[attack.name] = judged(shots, drawn)
         if attack.white:

@@ -1,9 +1,9 @@
 """The attackers, trained within a budget of CPU seconds, resumable, seeds fixed.
 
 Black box: 2,048 pairs of pictures and uploads that the attacker got by holding a device in front of public video.
-White box: the weights are known, so pairs never end, and the decoder also learns to draw pictures whose own codes are
-those that were sent. `ordered` attackers get the cells in their places, which devices do not send: what that would
-cost.
+White box: the weights are known as well, so the decoder also learns to draw pictures whose own codes are those that
+were sent, and `refine.py` goes on from there. `ordered` attackers get the cells in their places, which devices do not
+send: what that would cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from flows.tasks.training import Budget, Loop, one_thread, parameters_of
 PAIRS = 2_048
 BATCH = 12
 CONSISTENCY = 0.3
-SMALL = SIDE // 4
+FACTOR = 8
+SMALL = SIDE // FACTOR
 Tell = Callable[[float, str], None]
 
 
@@ -43,7 +44,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class Pairs:
-    """What a black-box attacker collected: codes (n, 4, 8, 8, 16) in their places, last pictures [n, 64, 64, 3]."""
+    """What a black-box attacker collected: codes (n, 4, 8, 8, 16) in their places, last pictures [n, 32, 32, 3]."""
 
     codes: Codes
     pictures: Frames
@@ -62,9 +63,7 @@ def collect(victim: Victim, scenes: Sequence[Frames], count: int, seed: int, tel
     return Pairs(np.stack(codes), np.stack(pictures))
 
 
-def train(
-    attack: Attack, pairs: Pairs, scenes: Sequence[Frames], net: OpenNet, checkpoint: Path | None, tell: Tell
-) -> nn.Module:
+def train(attack: Attack, pairs: Pairs, net: OpenNet, checkpoint: Path | None, tell: Tell) -> nn.Module:
     """Train one attacker; goes on from its checkpoint."""
     torch.manual_seed(1)
     decoder: nn.Module = MapDecoder(RUN) if attack.ordered else SetDecoder()
@@ -79,17 +78,14 @@ def train(
     )
 
     def loss_of(step: int, share: float) -> Tensor:
-        if not attack.white:
-            picked = loop.random.choice(len(pairs.codes), BATCH, replace=False)
-            codes = uploads(pairs.codes[picked], attack.ordered)
-            return F.mse_loss(decoder(codes), as_pictures(pairs.pictures[picked]))
-        runs = np.stack([draw(scenes, loop.random) for _ in range(BATCH)])
-        places = open_codes(net, runs)
-        drawn = decoder(uploads(places, attack.ordered))
-        truth = as_pictures(np.stack([shrunk(run[-1]) for run in runs]))
+        picked = loop.random.choice(len(pairs.codes), BATCH, replace=False)
+        drawn = decoder(uploads(pairs.codes[picked], attack.ordered))
+        loss = F.mse_loss(drawn, as_pictures(pairs.pictures[picked]))
+        if not attack.white or step % 2:
+            return loss
         again = net.codes(enlarged(drawn.clamp(0.0, 1.0))).flatten(2).transpose(1, 2)
-        wanted = torch.from_numpy(places[:, -1].reshape(BATCH, -1, 16)).float() / 15.0
-        return F.mse_loss(drawn, truth) + CONSISTENCY * share * F.mse_loss(again, wanted)
+        wanted = torch.from_numpy(pairs.codes[picked, -1].reshape(BATCH, -1, 16)).float() / 15.0
+        return loss + CONSISTENCY * share * F.mse_loss(again, wanted)
 
     with one_thread():
         loop.run(loss_of)
@@ -118,14 +114,14 @@ def rebuild(decoder: nn.Module, codes: Codes, ordered: bool) -> Frames:
 
 
 def shrunk(picture: Frames) -> Frames:
-    """Area mean of 4 x 4 pixels."""
-    small = picture.reshape(SMALL, 4, SMALL, 4, 3).astype(np.float32).mean(axis=(1, 3))
+    """Area mean of 8 x 8 pixels."""
+    small = picture.reshape(SMALL, FACTOR, SMALL, FACTOR, 3).astype(np.float32).mean(axis=(1, 3))
     return np.rint(small).astype(np.uint8)
 
 
 def enlarged(small: Tensor) -> Tensor:
-    """[n, 3, 64, 64] to [n, 3, 256, 256], bicubic."""
-    return F.interpolate(small, scale_factor=4.0, mode="bicubic", align_corners=False)
+    """[n, 3, 32, 32] to [n, 3, 256, 256], bicubic."""
+    return F.interpolate(small, scale_factor=float(FACTOR), mode="bicubic", align_corners=False)
 
 
 def as_pictures(frames: Frames) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from benchmarks.inverting.attacks import as_frames, as_pictures, enlarged
+from benchmarks.inverting.attacks import FACTOR, as_frames, as_pictures, enlarged
 from benchmarks.inverting.victim import Codes, OpenNet
 from flows.data.clips import Frames
 
@@ -22,7 +22,7 @@ RATE, STAY, SMOOTH = 0.01, 0.2, 0.02
 
 def refined(net: OpenNet, start: Frames, upload: Codes, ordered: bool) -> Frames:
     """Better pictures [n, 256, 256, 3] for uploads (n, 8, 8, 16) of their last frames."""
-    first = torch.nn.functional.avg_pool2d(as_pictures(start), 4)
+    first = torch.nn.functional.avg_pool2d(as_pictures(start), FACTOR)
     small = first.clone().requires_grad_(True)
     wanted = torch.from_numpy(upload.reshape(len(upload), -1, upload.shape[-1])).float() / 15.0
     optimiser = torch.optim.Adam([small], lr=RATE)
