@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from contracts.wire.drift import DriftState
-from services.drift.domain.hotelling import sigma_of
-from services.drift.domain.reference import Reference, gap_covariance, pooled_spread
+from services.drift.domain.hotelling import hotelling_test, sigma_of
+from services.drift.domain.reference import Reference, gap_covariance, gap_law, pooled_spread
 from services.drift.domain.verdict import judge, measure
 from services.drift.domain.votes import Votes
 from services.drift.limits import DriftSettings
@@ -122,6 +122,23 @@ def test_heavy_tails_and_restless_days_do_not_raise_the_rate(tail: str) -> None:
         spread = pooled_spread(references)
         found += [measure(days[c][2], references[c], spread, DriftSettings()).p for c in range(4)]
     assert np.mean([p < 0.05 for p in found if p is not None]) <= 2 * 0.05
+
+
+def test_a_size_known_from_few_devices_is_paid_for() -> None:
+    """Without it, cohorts of 20 devices alarmed at twice the nominal rate of 3.5 sigma."""
+    rng = np.random.default_rng(14)
+    references = [Reference.of_days([mean_votes(rng.normal(size=(20, SUBSPACE))) for _ in range(2)]) for _ in range(16)]
+    spread = pooled_spread(references)
+    few, many = mean_votes(rng.normal(size=(20, SUBSPACE))), mean_votes(rng.normal(size=(2_000, SUBSPACE)))
+    law = gap_law(few, references[0], spread)
+    sizes = [gap_law(mean_votes(rng.normal(size=(20, SUBSPACE))), references[0], spread).covariance for _ in range(300)]
+    seen = np.var([np.trace(one) for one in sizes]) / np.mean([np.trace(one) for one in sizes]) ** 2
+    assert law.scale_variance > seen  # `seen` leaves out what the reference adds
+    assert law.scale_variance == pytest.approx(seen, rel=0.5)
+    assert gap_law(many, references[0], spread).scale_variance < law.scale_variance
+    gap = np.full(SUBSPACE, 0.45)
+    paid = hotelling_test(gap, law.covariance, spread.freedom, law.scale_variance)
+    assert paid.p > hotelling_test(gap, law.covariance, spread.freedom).p
 
 
 def test_sigma_is_the_normal_quantile_with_the_same_tail() -> None:

@@ -36,17 +36,20 @@ class MeanTest:
     z: float
 
 
-def hotelling_test(gap: Vector, covariance: Matrix, freedom: int) -> MeanTest:
+def hotelling_test(gap: Vector, covariance: Matrix, freedom: int, scale_variance: float = 0.0) -> MeanTest:
     """Test whether a difference of two means (`gap`, length d) is zero.
 
-    `covariance` (d x d) is that of the gap, estimated with `freedom` degrees of freedom. Raises ValueError when
-    `freedom` does not exceed d: the covariance cannot be inverted.
+    `covariance` (d x d) is that of the gap, estimated with `freedom` degrees of freedom; `scale_variance` is the
+    relative variance of a scale that was estimated besides. It joins that of the F law's denominator, 2 / its degrees
+    of freedom (Satterthwaite). Raises ValueError when `freedom` does not exceed d: the covariance cannot be inverted.
     """
     d = len(gap)
     if freedom <= d:
         raise ValueError(f"Hotelling needs over {d} degrees of freedom, got {freedom}: widen the reference window")
     t2 = float(gap @ linalg.solve(covariance, gap, assume_a="pos"))
-    p = max(float(special.fdtrc(d, freedom - d + 1, t2 * (freedom - d + 1) / (freedom * d))), SMALLEST_P)
+    left = freedom - d + 1
+    effective = 1.0 / (1.0 / left + 0.5 * scale_variance)
+    p = max(float(special.fdtrc(d, effective, t2 * left / (freedom * d))), SMALLEST_P)
     return MeanTest(t2=t2, p=p, z=sigma_of(p))
 
 

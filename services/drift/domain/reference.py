@@ -113,17 +113,35 @@ def pooled_spread(references: Sequence[Reference]) -> Spread:
     return Spread(_floored(total / freedom), freedom)
 
 
-def gap_covariance(current: Votes, reference: Reference, pooled: Spread) -> Array:
-    """Return the covariance (d x d) of `current.mean - reference mean` when nothing but chance moves them.
+@dataclass(frozen=True)
+class GapLaw:
+    """How a gap between means varies by chance: its `covariance` (d x d), and the relative variance of the scale of
+    that, which is estimated from devices too.
+    """
+
+    covariance: Array
+    scale_variance: float
+
+
+def gap_law(current: Votes, reference: Reference, pooled: Spread) -> GapLaw:
+    """Return the law of `current.mean - reference mean` when nothing but chance moves them.
 
     The shape is the pooled one; each side brings its own size, so a day on which devices differ more than they
-    used to is no false alarm (as in Welch's test).
+    used to is no false alarm (as in Welch's test). A size from few devices is itself uncertain: by 2 / (d x degrees of
+    freedom) of its square, which the test has to pay for (with 20 devices it alarmed at twice the nominal 3.5 sigma).
     """
     d = len(current.mean)
     inverse_bias = pooled.freedom / max(pooled.freedom - d - 1, 1)  # of an inverted estimate, on data it never saw
-    now = _size(current.comoments, current.count - 1, pooled) / inverse_bias
-    then = _size(reference.within, reference.freedom, pooled)
-    return np.asarray(pooled.covariance * (now / current.count + then / reference.votes.count))
+    now = _size(current.comoments, current.count - 1, pooled) / inverse_bias / current.count
+    then = _size(reference.within, reference.freedom, pooled) / reference.votes.count
+    share = now / (now + then)
+    doubt = share**2 / max(current.count - 1, 1) + (1.0 - share) ** 2 / max(reference.freedom, 1)
+    return GapLaw(np.asarray(pooled.covariance * (now + then)), 2.0 * doubt / d)
+
+
+def gap_covariance(current: Votes, reference: Reference, pooled: Spread) -> Array:
+    """Return the covariance (d x d) of the gap alone; see `gap_law`."""
+    return gap_law(current, reference, pooled).covariance
 
 
 def _size(comoments: Array, freedom: int, pooled: Spread) -> float:

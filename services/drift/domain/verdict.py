@@ -23,7 +23,7 @@ from services.drift.domain.divergence import debiased_divergence
 from services.drift.domain.effect import effect_size
 from services.drift.domain.hotelling import hotelling_test, sigma_of
 from services.drift.domain.quality import QualityChange, quality_change
-from services.drift.domain.reference import Reference, Spread, gap_covariance
+from services.drift.domain.reference import Reference, Spread, gap_law
 from services.drift.domain.residual import ResidualTest, residual_test
 from services.drift.domain.votes import Votes
 
@@ -97,8 +97,9 @@ def measure(votes: Votes, reference: Reference | None, spread: Spread | None, li
     assert reference is not None
     assert spread is not None
     base = reference.votes
-    gap, covariance = votes.mean - base.mean, gap_covariance(votes, reference, spread)
-    test, outside = hotelling_test(gap, covariance, spread.freedom), residual_test(votes, reference)
+    gap, law = votes.mean - base.mean, gap_law(votes, reference, spread)
+    test = hotelling_test(gap, law.covariance, spread.freedom, law.scale_variance)
+    outside = residual_test(votes, reference)
     enough_js = min(votes.count, base.count) >= limits.min_devices_js
     p_mean, p_residual = _shared(test.p, outside)
     p = p_mean if p_residual is None else min(p_mean, p_residual)
@@ -107,12 +108,12 @@ def measure(votes: Votes, reference: Reference | None, spread: Spread | None, li
         reason="",
         p=p,
         z=sigma_of(p),
-        d=effect_size(gap, covariance),
+        d=effect_size(gap, law.covariance),
         js=debiased_divergence(votes, base) if enough_js else None,
         z_mean=sigma_of(p_mean),
         z_residual=None if p_residual is None else sigma_of(p_residual),
         residual=outside.r if outside else None,
-        directions=top_directions(gap, covariance, TOP_DIRECTIONS),
+        directions=top_directions(gap, law.covariance, TOP_DIRECTIONS),
         quality=quality_change(votes, reference, limits.quality_alpha, limits.quality_fall_db),
     )
 
