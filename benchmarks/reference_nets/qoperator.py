@@ -1,9 +1,9 @@
 """A reference net in ONNX Runtime's integer operators, whole: the oracle for every pixel, and the rival in CPU time.
 
 x uint8 [1, height, width, 3] -> y uint8 [1, 2 height, 2 width, 3]. Convolutions are com.microsoft QLinearConv with
-channels_last, the fastest exact form on x86 (measured against seven others); additions are QLinearAdd with the
-convolution's result as operand a, the order that `docs/reference/arithmetic.md` fixes. Space-to-Depth and PixelShuffle
-are Reshape, Transpose, Reshape on bytes. A ReLU is the lower end of a result whose zero point is 0.
+channels_last, the fastest exact form on x86 (measured against seven others); additions are QLinearAdd with the trunk
+first, the order of the QDQ form. Space-to-Depth and PixelShuffle are Reshape, Transpose, Reshape on bytes. A ReLU is
+the lower end of a result whose zero point is 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def qoperator_model(net: QuantizedNet, height: int | None = None, width: int | N
     trunk, at = _conv(writer, _space_to_depth(writer, rows, cols, shape.space_to_depth), net.head), net.head.result
     for index, block in enumerate(net.blocks):
         inner = _conv(writer, _conv(writer, trunk, block.first), block.second)
-        trunk = _add(writer, f"block{index}_add", (inner, block.second.result), (trunk, at), block.result)
+        trunk = _add(writer, f"block{index}_add", (trunk, at), (inner, block.second.result), block.result)
         at = block.result
     _depth_to_space(writer, _conv(writer, trunk, net.tail), rows, cols, shape.shuffle)
     y = [1, rows * shape.shuffle, cols * shape.shuffle, 3]
