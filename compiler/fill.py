@@ -14,7 +14,7 @@ from compiler.operators import fill
 from compiler.passes.quant_table import QuantTable
 from compiler.schedule import Step
 from contracts.npu import REGION, Layout, Op, Space
-from contracts.npu.program import FLAG_HOST
+from contracts.npu.program import FLAG_HOST, FLAG_RESIDUAL_FIRST
 
 Region = npt.NDArray[np.void]
 
@@ -41,7 +41,9 @@ def fill_operation(command: Region, graph: Graph, step: Step, addresses: Address
     elif isinstance(step, Add):
         command["op"] = Op.ADD
         a, b = graph.values[step.a], graph.values[step.b]
-        _fill_addition(command, a.scale, a.zero_point, b, result, subtract=step.subtract)
+        _fill_addition(command, a.scale, a.zero_point, b, result)
+        if step.subtract:
+            command["b_scale"] = -b.scale
         command["add_lo"], command["add_hi"] = step.clamp.low, step.clamp.high
     elif isinstance(step, Move):
         command["op"] = Op.SHUFFLE
@@ -111,8 +113,12 @@ def _fill_conv(command: Region, graph: Graph, conv: Conv, addresses: Addresses) 
     command["clamp_lo"], command["clamp_hi"] = conv.clamp.low, conv.clamp.high
     if conv.residual is not None:
         residual, result = graph.values[conv.residual.value], graph.values[conv.result]
-        subtract = conv.residual.subtract
-        _fill_addition(command, conv.scale, conv.zero_point, residual, result, subtract=subtract)
+        _fill_addition(command, conv.scale, conv.zero_point, residual, result)
+        if conv.residual.first:
+            command["flags"] |= FLAG_RESIDUAL_FIRST
+        if conv.residual.subtract:
+            second = "a_scale" if conv.residual.first else "b_scale"
+            command[second] = -command[second]
         command["add_lo"], command["add_hi"] = conv.residual.clamp.low, conv.residual.clamp.high
 
 
@@ -125,7 +131,7 @@ def _fill_constants(command: Region, conv: str, step: str, addresses: Addresses)
         command["weight_zp_offset"] = base + offsets.weight_zero_point
 
 
-def _fill_addition(command: Region, scale: float, zero_point: int, b: Value, result: Value, *, subtract: bool) -> None:
+def _fill_addition(command: Region, scale: float, zero_point: int, b: Value, result: Value) -> None:
     command["a_scale"], command["a_zp"] = scale, zero_point
-    command["b_scale"], command["b_zp"] = -b.scale if subtract else b.scale, b.zero_point
+    command["b_scale"], command["b_zp"] = b.scale, b.zero_point
     command["c_scale"], command["c_zp"] = result.scale, result.zero_point

@@ -129,13 +129,13 @@ def _conv(graph: Graph, conv: Conv, images: Mapping[str, Image]) -> Image:
     image = laid(y, conv.write)
     if conv.residual is None:
         return image
-    residual = graph.values[conv.residual.value]
-    if conv.residual.subtract:
-        residual = mirrored(residual)
+    residual, result = conv.residual, graph.values[conv.result]
     rows, cols, channels = image.shape
     own = Value(conv.name, rows, cols, channels, conv.scale, conv.zero_point)
-    other = seen(images[conv.residual.value], conv.residual.view)
-    return add(image, other, own, residual, graph.values[conv.result], conv.residual.clamp)
+    a, b = (image, own), (seen(images[residual.value], residual.view), graph.values[residual.value])
+    if residual.first:
+        a, b = b, a
+    return add(a[0], b[0], a[1], mirrored(b[1]) if residual.subtract else b[1], result, residual.clamp)
 
 
 def multiplier(conv: Conv, source: Value) -> npt.NDArray[np.float32]:

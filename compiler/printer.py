@@ -114,7 +114,9 @@ def _conv(conv: Conv) -> str:
     if conv.residual is not None:
         residual = conv.residual
         sign = "-" if residual.subtract else "+"
-        text += f" scale={conv.scale:.6g} zp={conv.zero_point} {sign} %{residual.value}{_view(residual.view)}"
+        other = f"%{residual.value}{_view(residual.view)}"
+        sum_of = f"right of {other} {sign}" if residual.first else f"{sign} {other}"
+        text += f" scale={conv.scale:.6g} zp={conv.zero_point} {sum_of}"
         text += _clamp(residual.clamp)
     return text
 

@@ -20,9 +20,10 @@ from compiler.lower import Lowering, Stream, lower
 from compiler.memory import MemoryPlan, plan_memory
 from compiler.memory.buffers import naive_peak
 from compiler.memory.planner import Patience
+from compiler.operators.placement import RESIDUAL_FIRST_DRIVER, older
 from compiler.options import DEFAULT, CompileOptions
 from compiler.passes.old_driver import OldDriver
-from compiler.passes.pipeline import NEEDED, PASSES, Fused, fuse
+from compiler.passes.pipeline import NEEDED, OLD_PASSES, PASSES, Fused, fuse
 from compiler.passes.quant_table import QuantTable, QuantTableBuilder
 from compiler.schedule import Schedule, schedule
 from compiler.timing import FrameEstimate, estimate
@@ -83,7 +84,8 @@ def fuse_profiles(
     source: SourceGraph, sizes: Sequence[tuple[int, int]], options: CompileOptions = DEFAULT
 ) -> list[FusedProfile]:
     """Import and fuse once for each input size (height, width)."""
-    passes = PASSES if options.fuse else NEEDED
+    old = options.driver is not None and older(options.driver, RESIDUAL_FIRST_DRIVER)
+    passes = (OLD_PASSES if old else PASSES) if options.fuse else NEEDED
     if options.driver is not None:
         passes = (*passes, OldDriver(options.driver))
     profiles = []

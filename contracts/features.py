@@ -1,13 +1,15 @@
 """Hard-example features: 4-bit codes of at most 16 channels at 1/32 resolution, and their summary vector.
 
 The quality net gives unsigned bytes; a code is the upper four bits of a byte. Codes are packed two to a
-byte, the earlier value in the low half. Nothing finer than a code ever leaves a device, and both ends
+byte, the earlier value in the low half, and entropy-coded (zlib) where that makes them smaller; the length
+tells which, because a reader knows the shape. Nothing finer than a code ever leaves a device, and both ends
 compute the summary vector from codes, so they agree to the last bit.
 """
 
 from __future__ import annotations
 
 import base64
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,7 +28,7 @@ def quantize_codes(features: NDArray[np.uint8]) -> Codes:
 
 
 def pack_codes(codes: Codes) -> str:
-    """Pack codes of shape (frames, rows, columns, channels) into base64 text.
+    """Pack codes of shape (frames, rows, columns, channels), entropy-coded if that helps, into base64 text.
 
     Raises ValueError when a value does not fit four bits.
     """
@@ -35,8 +37,9 @@ def pack_codes(codes: Codes) -> str:
         raise ValueError(f"codes must be 0..{MAX_CODE}, got {int(flat.max())}; call quantize_codes first")
     if flat.size % 2:
         flat = np.append(flat, np.uint8(0))
-    packed = flat[0::2] | (flat[1::2] << 4)
-    return base64.b64encode(packed.tobytes()).decode("ascii")
+    packed = (flat[0::2] | (flat[1::2] << 4)).tobytes()
+    dense = zlib.compress(packed, 9)
+    return base64.b64encode(dense if len(dense) < len(packed) else packed).decode("ascii")
 
 
 def unpack_codes(text: str, shape: tuple[int, int, int, int]) -> Codes:
@@ -45,13 +48,33 @@ def unpack_codes(text: str, shape: tuple[int, int, int, int]) -> Codes:
     Raises ValueError when the text is not base64 or does not hold exactly that many values.
     """
     count = int(np.prod(shape))
-    packed = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
-    if packed.size != (count + 1) // 2:
-        raise ValueError(f"expected {(count + 1) // 2} packed bytes for shape {shape}, got {packed.size}")
+    data = unpack_bytes(text, (count + 1) // 2)
+    packed = np.frombuffer(data, dtype=np.uint8)
     flat = np.empty(packed.size * 2, dtype=np.uint8)
     flat[0::2] = packed & MAX_CODE
     flat[1::2] = packed >> 4
     return flat[:count].reshape(shape)
+
+
+def unpack_bytes(text: str, size: int) -> bytes:
+    """Return the `size` packed bytes behind base64 text, entropy-coded or not; never inflates more than that.
+
+    Raises ValueError naming the two lengths.
+    """
+    data = base64.b64decode(text, validate=True)
+    if len(data) == size:
+        return data
+    found = len(data)
+    if found < size:
+        inflater = zlib.decompressobj()
+        try:
+            plain = inflater.decompress(data, size + 1)
+        except zlib.error:
+            plain = b""
+        if len(plain) == size and inflater.eof and not inflater.unused_data:
+            return plain
+        found = max(found, len(plain))
+    raise ValueError(f"expected {size} packed bytes or their zlib form, got {found} bytes")
 
 
 def segment_vector(codes: Sequence[Codes] | Codes) -> NDArray[np.float32]:

@@ -15,16 +15,19 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from contracts.clock import Clock
+from contracts.state import DeviceState
 from contracts.wire import InstallStage
 from edge_agent.bundles import Bundles
 from edge_agent.changeover import Changeover
 from edge_agent.disk import Disk
-from edge_agent.errors import AgentError, PlatformError
+from edge_agent.errors import AgentError, Cancelled, PlatformError
 from edge_agent.journal import Journal
+from edge_agent.limits import LIMITS
 from edge_agent.observation import Observation
 from edge_agent.observers.health import HealthWindow, Played, TrialLimits
+from edge_agent.pace import Going, StillWanted
 from edge_agent.picture import enlarge
-from edge_agent.planner import plan, wanted
+from edge_agent.planner import Want, plan, wanted
 from edge_agent.platform import Mail, Standing, StateKeeper
 from edge_agent.playback import Playback
 from edge_agent.sinks import Sink
@@ -94,7 +97,10 @@ class Agent:
     def __init__(self, parts: Parts, settings: LoopSettings) -> None:
         self._parts, self._settings = parts, settings
         self._change: Change | None = None
+        self._fit_to_play = True
         self._syncing = threading.Lock()
+        self._composed_by: Playback | None = None
+        self._ending = threading.Event()
         self._health = HealthWindow(settings.budget_ms)
         self._health_since = parts.clock.now()
         self.counters = Counters()
@@ -141,6 +147,13 @@ class Agent:
         self.counters.frames += 1
         if self.killed:
             self.counters.killed_frames += 1
+            self._composed_by = None
+            self._parts.sink.write(enlarge(frame.pixels))
+            return True
+        if self.counters.frames % LIMITS.guard_frames == 0:
+            self._fit_to_play = self._changeover.guard()
+        if not self._fit_to_play:
+            self.counters.plain_frames += 1
             self._parts.sink.write(enlarge(frame.pixels))
             return True
         self._play(frame)
@@ -149,14 +162,38 @@ class Agent:
     def sync(self) -> None:
         """Talk to the platform: state document, update, outbox. Failures are counted, never raised."""
         platform = self._parts.platform
-        if platform is None or not self._syncing.acquire(blocking=False):
+        if not self._syncing.acquire(blocking=False):
             return
         try:
             self._changeover.settle()
+            if platform is None:
+                return
             for task in (self._update, self._send):
                 self._guarded(task, platform)
         finally:
             self._syncing.release()
+
+    def settle(self) -> None:
+        """Write what the frame loop decided, without talking to the platform."""
+        if self._syncing.acquire(blocking=False):
+            try:
+                self._changeover.settle()
+            finally:
+                self._syncing.release()
+
+    @property
+    def owes(self) -> bool:
+        """True while a decision of the frame loop is not on disk yet."""
+        return self._changeover.owes
+
+    @property
+    def owing(self) -> threading.Event:
+        """Set when the frame loop decided something that `settle` or `sync` should write soon."""
+        return self._changeover.owing
+
+    def end_soon(self) -> None:
+        """Call off a download that is under way: the device is being switched off."""
+        self._ending.set()
 
     def flush(self) -> None:
         """Send what waits, without looking for updates: the last words of a device that goes to sleep."""
@@ -189,6 +226,7 @@ class Agent:
             "killed": self.killed,
             "bundles_verified": bundles.verifications,
             "bundles_loaded": bundles.loads,
+            "deltas": self._parts.platform.executor.deltas if self._parts.platform else 0,
             "unverified_bytes_run": self.counters.unverified_frames,
         }
 
@@ -219,6 +257,9 @@ class Agent:
 
     def _compose(self, playback: Playback, frame: SourceFrame) -> Played:
         try:
+            if frame.first or playback is not self._composed_by:
+                playback.begin()
+            self._composed_by = playback
             enhanced = playback.upscale(frame)
         except Exception as error:  # whatever a program does, the call goes on with a plain picture
             self._plain(frame, error)
@@ -267,11 +308,29 @@ class Agent:
             return
         if self._change is not None or self._changeover.owes:
             return
-        slots = self.slots
-        steps = plan(slots, wanted(state, platform.device_id, self._parts.observation.tags, slots), state)
-        self._change = platform.executor.run(steps)
+        want = self._wanted(platform, state)
+        steps = plan(self.slots, want, state)
+        still = StillWanted(lambda: self._still_wants(platform, want), LIMITS.wanted_s)
+        self._change = platform.executor.run(steps, lambda: self._going(still))
+
+    def _wanted(self, platform: Platform, state: DeviceState) -> Want | None:
+        return wanted(state, platform.device_id, self._parts.observation.tags, self.slots)
+
+    def _still_wants(self, platform: Platform, want: Want | None) -> bool:
+        """Ask the platform again, during a download; without an answer the last word stays."""
+        try:
+            state = platform.keeper.poll()
+        except PlatformError:
+            state = platform.keeper.state
+        return not state.killed and self._wanted(platform, state) == want
+
+    def _going(self, still: Going) -> None:
+        if self._ending.is_set():
+            raise Cancelled("the device is being switched off")
+        still()
 
     def _send(self, platform: Platform) -> None:
+        self._changeover.settle()
         platform.mail.drain(self.standing())
 
     def _guarded(self, task: Callable[[Platform], None], platform: Platform) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from contracts.bundle import Bundle, BundleError
 from contracts.statistics import ObserverError
 from edge_agent.errors import ConfigError
+from edge_agent.integrity import WeightGuard
 from edge_agent.playback import Loader, Playback
 from edge_agent.reference import reference_latencies
 from edge_agent.runtime.backend import BackendError
@@ -28,8 +29,9 @@ class Bundles:
     """The built-in bundle and the stored ones, loaded on demand."""
 
     def __init__(self, factory: Path, store: BundleStore, loader: Loader) -> None:
-        self.store, self._loader = store, loader
+        self.store, self._loader, self._factory = store, loader, factory
         self._verified: set[str] = set()
+        self._guard = WeightGuard()
         self.verifications = 0
         self.loads = 0
         try:
@@ -53,6 +55,7 @@ class Bundles:
         except Exception as error:  # whatever a bundle holds, it must not end the agent
             log.exception("bundle %s could not be loaded", bundle.digest[:12])
             raise BundleError(bundle.path.name, f"not loadable ({error!r})", "build it again") from error
+        self._guard.watch(bundle)
         self._verified.add(bundle.digest)
         self.loads += 1
         return playback
@@ -66,6 +69,30 @@ class Bundles:
     def for_slots(self, slots: Slots) -> Playback:
         """Return what `slots` point to. Raises like `open`."""
         return self.open(slots.running.digest) if slots.active else self.built_in
+
+    def at_hand(self, slots: Slots) -> dict[str, Path]:
+        """Bundle files of this device by digest: what a delta may start from."""
+        paths = {digest: self.store.path(digest) for digest in slots.digests()}
+        found = {digest: path for digest, path in paths.items() if path.exists()}
+        return {self.built_in.digest: self._factory, **found}
+
+    def intact(self, digest: str) -> bool:
+        """Tell whether the weights in memory are still the verified ones; a bundle that is not loses its standing."""
+        if self._guard.intact(digest):
+            return True
+        log.error("the weights of bundle %s changed after they were verified", digest[:12])
+        self._verified.discard(digest)
+        self.store.forget(digest)
+        return False
+
+    def restore_built_in(self) -> bool:
+        """Read the built-in bundle again after its bytes in memory changed. False when the file is bad too."""
+        try:
+            self.built_in = self.load(Bundle.open(self._factory))
+        except UNUSABLE as error:
+            log.error("built-in bundle %s is damaged (%s); frames are enlarged plainly", self._factory, error)
+            return False
+        return True
 
     def is_verified(self, digest: str) -> bool:
         """Tell whether bytes of this digest were verified in this process."""

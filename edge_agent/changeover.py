@@ -1,13 +1,15 @@
 """Which bundle plays: the first one at a start, a prepared change between two frames, the end of a trial.
 
-Belongs to the frame loop. Invariants: what plays and what the slots say differ only while the disk refuses to be
-written, and then the decision is owed and written as soon as it can be; a change that was prepared for another
-situation is dropped, never applied.
+`take`, `watch` and `guard` belong to the frame loop and never wait for the disk: a prepared change is one exchange of
+names, a verdict is true in memory at once. `settle` belongs to whoever may wait: it writes what was decided, and then
+tells it. Invariants: what plays is what the slots in memory say; a change that was prepared for another situation is
+dropped, never applied; a roll back is told after it was written.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +22,7 @@ from edge_agent.journal import Journal, Note
 from edge_agent.observers.health import Played, Verdict
 from edge_agent.playback import Playback
 from edge_agent.slot_store import SlotStore
-from edge_agent.slots import Slots, confirm, count_end, count_start, roll_back
+from edge_agent.slots import Slots, confirm, count_end, count_start, mark_told, roll_back, use_built_in
 from edge_agent.trial import TrialWatch
 from edge_agent.update import Change
 
@@ -43,7 +45,7 @@ class Changeover:
         self._slots, self._bundles, self._journal = slots, bundles, journal
         self._trial, self._clock, self._before_change = trial, clock, before_change
         self._fallback: Playback | None = None
-        self._owed: Transition | None = None
+        self.owing = threading.Event()
         self.confirmed = 0
         self.rolled_back = 0
         self.causes: Counter[str] = Counter()
@@ -61,15 +63,16 @@ class Changeover:
 
     @property
     def owes(self) -> bool:
-        """True while a decision waits for the disk."""
-        return self._owed is not None
+        """True while a decision waits for the disk; `owing` is set when one begins to."""
+        return self._slots.pending
 
     def take(self, change: Change) -> None:
         """Carry out a prepared change; one that does not fit any more, or that the disk refuses, is dropped."""
-        if self.slots.running.digest != change.leaves or self.owes:
+        if self.slots.running.digest != change.leaves:
             return
+        known = self.slots.left
         try:
-            self._slots.apply(change.transition)
+            self._slots.commit(change.prepared)
         except (OSError, SlotError) as error:
             self.last_error = f"change of bundle put off: {error}"[:200]
             return
@@ -80,8 +83,8 @@ class Changeover:
         self._trial.begin(now) if change.trial else self._trial.end()
         for note in change.notes:
             self._journal.note(note)
-            if note.stage is InstallStage.ROLLED_BACK:
-                self._count(note.cause)
+        self._count_since(known)
+        self.owing.set()
 
     def watch(self, played: Played, now: float) -> None:
         """Count a frame of the bundle on trial; end the trial when it is decided."""
@@ -97,30 +100,51 @@ class Changeover:
         else:
             self._roll_back(verdict)
 
+    def guard(self) -> bool:
+        """Check the weights that play; changed ones are left for the built-in bundle at once. False when no bundle is
+        fit to play.
+        """
+        if self._bundles.intact(self.playback.digest):
+            return True
+        now = self._clock.now()
+        self._before_change(now)
+        self._trial.end()
+        self._fallback = None
+        if self.slots.active:
+            known = self.slots.left
+            self._decide(partial(use_built_in, cause=Cause.DAMAGED, detail="weights changed in memory"))
+            self._count_since(known)
+            self.playback = self._bundles.built_in
+            if self._bundles.intact(self.playback.digest):
+                return True
+        if not self._bundles.restore_built_in():
+            return False
+        self.playback = self._bundles.built_in
+        return True
+
     def settle(self) -> None:
-        """Write what the disk refused before."""
-        owed = self._owed
-        if owed is None:
-            return
+        """Write what was decided, then tell it; what the disk refuses stays to be done."""
+        self.owing.clear()
         try:
-            self._slots.apply(owed)
-        except OSError:
-            return
-        except SlotError:
-            log.warning("an owed change of the slots is no longer possible")
-        self._owed = None
+            self._slots.flush()
+            self._journal.write()
+            told = frozenset(entry.number for entry in self.slots.untold if self._journal.tell(entry))
+            if told:
+                self._slots.apply(partial(mark_told, numbers=told))
+        except OSError as error:
+            self.last_error = f"slot record not written: {error}"[:200]
 
     def end(self) -> None:
         """An orderly end of the process."""
-        self._commit(count_end)
+        self._slots.decide(count_end)
+        self.settle()
 
     def _start(self) -> Playback:
         """Decide what plays first; a bundle that cannot be used any more is left for the one before it."""
-        before = self.slots
-        after = self._commit(count_start)
-        if before.on_trial and not after.on_trial:
-            self._tell(before.running.digest, Cause.CRASH, "too many starts without a confirmation")
+        known = self.slots.left
+        self._commit(count_start)
         playback = self._usable()
+        self._count_since(known)
         if self.slots.on_trial and playback.digest == self.slots.running.digest:
             self._trial.begin(self._clock.now())
         return playback
@@ -130,23 +154,21 @@ class Changeover:
             try:
                 return self._bundles.for_slots(self.slots)
             except UNUSABLE as error:
-                digest, detail = self.slots.running.digest, str(error)
-                self._commit(partial(roll_back, cause=Cause.DAMAGED, detail=detail))
-                self._tell(digest, Cause.DAMAGED, detail)
+                self._commit(partial(roll_back, cause=Cause.DAMAGED, detail=str(error)))
         return self._bundles.built_in
 
     def _confirm(self) -> None:
-        self._commit(confirm)
+        self._decide(confirm)
         self._fallback = None
         self.confirmed += 1
         self._journal.note(Note(self.playback.digest, InstallStage.CONFIRMED))
 
     def _roll_back(self, verdict: Verdict) -> None:
-        digest = self.playback.digest
-        self.playback = self._before_trial(roll_back(self.slots, verdict.cause))
+        known = self.slots.left
+        after = self._decide(partial(roll_back, cause=verdict.cause, detail=verdict.detail))
+        self.playback = self._before_trial(after)
         self._fallback = None
-        self._commit(partial(roll_back, cause=verdict.cause, detail=verdict.detail))
-        self._tell(digest, verdict.cause, verdict.detail)
+        self._count_since(known)
 
     def _before_trial(self, after: Slots) -> Playback:
         """Return what plays after a roll back: from memory, or from disk when the process was restarted."""
@@ -160,21 +182,23 @@ class Changeover:
             log.warning("the bundle before is not usable (%s); the built-in one plays", error)
             return self._bundles.built_in
 
-    def _tell(self, digest: str, cause: Cause, detail: str) -> None:
-        log.warning("bundle %s rolled back (%s): %s", digest[:12], cause.value, detail)
-        self._count(cause)
-        self._journal.note(Note(digest, InstallStage.ROLLED_BACK, cause, detail))
+    def _count_since(self, known: int) -> None:
+        for entry in self.slots.rollbacks:
+            if entry.number > known and entry.ran:
+                log.warning("bundle %s rolled back (%s): %s", entry.digest[:12], entry.cause, entry.detail)
+                self.rolled_back += 1
+                self.last_cause = entry.cause
+                self.causes[entry.cause] += 1
 
-    def _count(self, cause: Cause) -> None:
-        self.rolled_back += 1
-        self.last_cause = cause.value
-        self.causes[cause.value] += 1
+    def _decide(self, transition: Transition) -> Slots:
+        slots = self._slots.decide(transition)
+        self.owing.set()
+        return slots
 
     def _commit(self, transition: Transition) -> Slots:
-        """Make a decision durable; when the disk refuses, it is owed."""
+        """Make a decision durable; when the disk refuses, it is true in memory and owed."""
         try:
             return self._slots.apply(transition)
         except OSError as error:
-            self._owed = transition
             self.last_error = f"slot record not written: {error}"[:200]
-            return self.slots
+            return self._decide(transition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,15 +12,17 @@ from contracts.clock import Clock
 from contracts.device import DeviceTags
 from edge_agent.agent import Agent, LoopSettings, Parts, Platform
 from edge_agent.bundles import Bundles
-from edge_agent.config import AgentConfig, HardConfig, HealthConfig, TrialConfig
+from edge_agent.config import AgentConfig, DriftConfig, HardConfig, HealthConfig, TrialConfig
 from edge_agent.disk import Disk
 from edge_agent.enrol import Identity, enrol, load_identity, lone_identity
 from edge_agent.errors import EnrolmentError
 from edge_agent.journal import Journal
 from edge_agent.observation import Observation, ObservationSettings
+from edge_agent.observers.drift import Evidence
 from edge_agent.observers.hard import HardSettings
 from edge_agent.observers.health import TrialLimits
 from edge_agent.outbox import Outbox
+from edge_agent.pace import Cap
 from edge_agent.platform import HttpStateFeed, Mail, StateFeed, StateKeeper
 from edge_agent.playback import Loader
 from edge_agent.sinks import Mp4Sink, NullSink, Sink
@@ -53,6 +56,8 @@ class DeviceSettings:
     loop: LoopSettings
     outbox_entries: int = 512
     outbox_bytes: int = 8 * 1024 * 1024
+    download_bytes_per_s: float = 0.0
+    """Bandwidth cap; 0 is none."""
 
 
 def settings_of(config: AgentConfig) -> DeviceSettings:
@@ -60,13 +65,15 @@ def settings_of(config: AgentConfig) -> DeviceSettings:
     return DeviceSettings(
         folder=config.state_dir,
         factory=config.factory_bundle,
-        observation=observation_settings(config.tags, config.drift.minimum_frames, config.hard),
+        observation=observation_settings(config.tags, config.drift, config.hard),
         loop=loop_settings(config.upscale_every, config.observe_every, config.health, config.trial),
+        download_bytes_per_s=config.download_kilobytes_s * 1_000.0,
     )
 
 
-def observation_settings(tags: DeviceTags, minimum_frames: int, hard: HardConfig) -> ObservationSettings:
-    return ObservationSettings(tags, minimum_frames, HardSettings(**hard.model_dump()))
+def observation_settings(tags: DeviceTags, drift: DriftConfig, hard: HardConfig) -> ObservationSettings:
+    evidence = Evidence(drift.minimum_frames, drift.minimum_sessions, drift.session_pause_s)
+    return ObservationSettings(tags, evidence, drift.spread_hours * 3_600.0, HardSettings(**hard.model_dump()))
 
 
 def loop_settings(upscale_every: int, observe_every: int, health: HealthConfig, trial: TrialConfig) -> LoopSettings:
@@ -100,7 +107,9 @@ def build_agent(
     platform = None
     if transport is not None and identity.joined:
         feed = shared.feed or HttpStateFeed(transport)
-        repository = SignedRepository(settings.folder / "tuf", identity.tuf_root, transport, shared.metadata)
+        cap = Cap(settings.download_bytes_per_s)
+        folder = settings.folder / "tuf"
+        repository = SignedRepository(folder, identity.tuf_root, transport, shared.metadata, disk, cap)
         platform = Platform(
             device_id=identity.device_id,
             keeper=StateKeeper(settings.folder, feed, identity.state_key, disk),
@@ -125,7 +134,17 @@ def identity_for(config: AgentConfig, transport: Transport | None, disk: Disk) -
     """Return who this device is: enrolled when it can be, alone when no platform is configured."""
     if transport is None:
         return load_identity(config.state_dir) or lone_identity(config.state_dir, disk)
-    return join(config.state_dir, transport, config.enrolment_token, config.tags, disk)
+    running = factory_digest(config.factory_bundle)
+    return join(config.state_dir, transport, config.enrolment_token, config.tags, disk, running)
+
+
+def factory_digest(path: Path) -> str:
+    """SHA-384 of the built-in bundle, which a device reports when it joins; "" when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha384").hexdigest()
+    except OSError:
+        return ""
 
 
 def agent_from(config: AgentConfig, clock: Clock, loader: Loader, transport: Transport | None) -> Agent:

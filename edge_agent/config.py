@@ -38,9 +38,14 @@ class HardConfig(_Section):
 
 
 class DriftConfig(_Section):
-    """Daily statistics."""
+    """Daily statistics: what a day needs before it is reported, and over how many hours after midnight the reports of
+    a fleet spread. The platform judges a day EDGELOOP_DRIFT_GRACE_HOURS after its end: keep the spread below that.
+    """
 
     minimum_frames: Annotated[int, Field(ge=1)] = 300
+    minimum_sessions: Annotated[int, Field(ge=1, le=100)] = 2
+    session_pause_s: Annotated[float, Field(gt=0, le=86_400)] = 900.0
+    spread_hours: Annotated[float, Field(ge=0, le=24)] = 5.0
 
 
 class HealthConfig(_Section):
@@ -86,6 +91,8 @@ class AgentConfig(_Section):
     upscale_every: Annotated[int, Field(ge=1, le=1_000)] = 1
     observe_every: Annotated[int, Field(ge=1, le=1_000)] = 1
     sync_s: Annotated[float, Field(gt=0)] = 10.0
+    download_kilobytes_s: Annotated[float, Field(ge=0)] = 0.0
+    """Bandwidth cap of downloads; 0 is none."""
     seed: int = 0
     faults: dict[str, Any] = {}  # Any: JSON, checked by edge_agent.runtime.npu.faults
     durable: bool = True

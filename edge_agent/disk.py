@@ -1,13 +1,16 @@
 """The agent's own file system calls: few, whole and replaceable.
 
-Everything that must survive a power cut goes through a `Disk`, so that a test can stop the world before any
-single operation. Invariant of `replace`: after a crash the old content or the new one is there, never a part.
+Everything that the agent writes goes through a `Disk`, so that a test can stop the world before any single
+operation, lose what was not flushed, or say that the disk is full. Invariant of `replace`: after a crash the old
+content or the new one is there, never a part.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from edge_agent.exchange import exchange_names
 
 TEMPORARY = ".tmp"
 
@@ -33,6 +36,17 @@ class Disk:
         finally:
             os.close(descriptor)
 
+    def append(self, path: Path, data: bytes) -> None:
+        """Add to a file, made when it is not there. Not flushed: call `sync`."""
+        with open(path, "ab", buffering=0) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) :]
+
+    def truncate(self, path: Path, length: int) -> None:
+        """Cut a file. Not flushed: call `sync`."""
+        os.truncate(path, length)
+
     def sync(self, path: Path) -> None:
         """Flush a file that someone else wrote."""
         if not self.durable:
@@ -45,6 +59,10 @@ class Disk:
 
     def rename(self, source: Path, target: Path) -> None:
         os.replace(source, target)
+
+    def exchange(self, one: Path, other: Path) -> None:
+        """Let two existing names trade places at once. Raises ExchangeUnsupported where that does not exist."""
+        exchange_names(one, other)
 
     def sync_directory(self, path: Path) -> None:
         """Make renames and removals in `path` last."""

@@ -87,6 +87,10 @@ class RunnerPlayback:
         """The runner, for traces."""
         return self._runner
 
+    def begin(self) -> None:
+        """Begin a new stream."""
+        self._runner.begin()
+
     def upscale(self, frame: SourceFrame) -> Enhanced:
         """Compose one frame; with a memo the image is left out, because nobody looks at it."""
         key = (f"{self._memo_key}/upscale", frame.key)

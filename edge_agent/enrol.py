@@ -57,6 +57,10 @@ class Identity:
         """Return the name for one day: 32 hex digits that nobody can join with another day's."""
         return self._derive(f"pseudonym/{day}/{embedding_id}")[:16].hex()
 
+    def delay(self, day: int, embedding_id: str) -> float:
+        """Return 0..1: how long this device lets the report of a day wait, in shares of the time allowed."""
+        return int.from_bytes(self._derive(f"delay/{day}/{embedding_id}")[:8]) / 2**64
+
     @property
     def report_key(self) -> bytes:
         """Key of the MAC on daily reports."""

@@ -6,6 +6,8 @@ AgentError                  says what, where and the remedy; the command line pr
 ├── EnrolmentError          the user needs another token
 ├── SlotError               the slot store cannot do that now; nothing was changed
 ├── OutboxError             the entry was not stored; the call goes on, the loss is counted
+├── Cancelled               somebody called it off; nothing was changed
+│   └── Withdrawn           the platform did: it hears that it was heard
 └── PlatformError           the platform did not answer as agreed
     ├── Unreachable         try later; nothing is lost
     ├── Refused             this message will never be accepted (4xx); drop it and count it
@@ -38,6 +40,14 @@ class SlotError(AgentError):
 
 class OutboxError(AgentError):
     """An entry could not be stored."""
+
+
+class Cancelled(AgentError):
+    """Somebody called it off."""
+
+
+class Withdrawn(Cancelled):
+    """The platform does not want it any more."""
 
 
 class PlatformError(AgentError):

@@ -1,14 +1,24 @@
-"""What the device tells the platform about its bundles: written to the outbox, numbered across restarts."""
+"""What the device tells the platform about its bundles, numbered across restarts.
+
+Notes and health reports wait in memory until `write` puts them into the outbox: a frame never waits for the disk.
+The platform hears of a roll back from the slot record itself (`tell`), under an id that stays the same, so a power
+cut between the two costs no cause and makes no second event.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import threading
 import uuid
+from collections import deque
 from dataclasses import dataclass
 from itertools import count
 
 from contracts.wire import Cause, InstallEvent, InstallStage
+from edge_agent.limits import LIMITS
 from edge_agent.observers.health import HealthWindow
 from edge_agent.outbox import Kind, Outbox
+from edge_agent.slots import RollBack
 
 PER_START = 1_000_000
 
@@ -29,21 +39,48 @@ class Journal:
     def __init__(self, outbox: Outbox, starts: int) -> None:
         self._outbox = outbox
         self._numbers = count(starts * PER_START)
+        self._waiting: deque[tuple[Kind, bytes]] = deque(maxlen=LIMITS.notes_waiting)
+        self._writing = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are not in the outbox yet."""
+        return len(self._waiting)
 
     def note(self, note: Note) -> None:
-        """Store an installation step."""
+        """Take an installation step."""
+        self._waiting.append((Kind.INSTALL, self._event(note, uuid.uuid4().hex)))
+
+    def health(self, window: HealthWindow, digest: str, state: str) -> None:
+        """Take the health of a window and begin the next; an empty window says nothing."""
+        if window.frames:
+            report = window.report(digest, next(self._numbers), state)
+            self._waiting.append((Kind.HEALTH, report.model_dump_json().encode()))
+
+    def tell(self, entry: RollBack) -> bool:
+        """Put a roll back or a refusal into the outbox now; False when it could not be stored."""
+        stage = InstallStage.ROLLED_BACK if entry.ran else InstallStage.REFUSED
+        body = self._event(Note(entry.digest, stage, Cause(entry.cause), entry.detail), _event_id(entry))
+        return self._outbox.put(Kind.INSTALL, body)
+
+    def write(self) -> None:
+        """Put what waits into the outbox."""
+        with self._writing:
+            while self._waiting:
+                self._outbox.put(*self._waiting.popleft())
+
+    def _event(self, note: Note, event_id: str) -> bytes:
         event = InstallEvent(
-            event_id=uuid.uuid4().hex,
+            event_id=event_id,
             digest=note.digest,
             stage=note.stage,
             cause=note.cause,
             detail=note.detail[:200],
             sequence=next(self._numbers),
         )
-        self._outbox.put(Kind.INSTALL, event.model_dump_json().encode())
+        return event.model_dump_json().encode()
 
-    def health(self, window: HealthWindow, digest: str, state: str) -> None:
-        """Store the health of a window and begin the next; an empty window says nothing."""
-        if window.frames:
-            report = window.report(digest, next(self._numbers), state)
-            self._outbox.put(Kind.HEALTH, report.model_dump_json().encode())
+
+def _event_id(entry: RollBack) -> str:
+    facts = f"{entry.number}/{entry.digest}/{entry.offer}/{entry.cause}"
+    return hashlib.sha256(facts.encode()).hexdigest()[:32]

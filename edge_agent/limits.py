@@ -22,6 +22,12 @@ class AgentLimits:
     metadata_s: float = 30.0
     bundle_s: float = 900.0
     download_attempts: int = 4
+    download_factor: int = 3
+    """A download may cost so many times its bytes, tries included."""
+    delta_share: float = 0.8
+    """A delta is used when it is smaller than this share of the bundle."""
+    wanted_s: float = 10.0
+    """During a download the platform is asked this often whether the bundle is still wanted."""
     request_attempts: int = 3
     backoff_s: float = 0.4
     backoff_most_s: float = 30.0
@@ -29,8 +35,14 @@ class AgentLimits:
     outbox_entries: int = 512
     outbox_bytes: int = 8 * 1024 * 1024
     outbox_entry_bytes: int = 64 * 1024
+    held_reports: int = 4
+    held_bytes: int = 64 * 1024
     rollbacks_kept: int = 16
     trial_boots: int = 3
+    trial_arms: int = 8
+    notes_waiting: int = 256
+    guard_frames: int = 100
+    """The weights in memory are authenticated once in so many frames."""
     video_side: int = 4096
     video_header_s: float = 10.0
     samples_kept: int = 512

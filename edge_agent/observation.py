@@ -6,11 +6,12 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contracts.clock import day_of
+from contracts.clock import SECONDS_PER_DAY, day_of
 from contracts.device import DeviceTags
 from edge_agent.disk import Disk
 from edge_agent.enrol import Identity
-from edge_agent.observers.drift import DriftObserver
+from edge_agent.held import HeldReports
+from edge_agent.observers.drift import DriftObserver, Evidence
 from edge_agent.observers.hard import HardFrame, HardMiner, HardSettings, Origin
 from edge_agent.observers.health import Played
 from edge_agent.outbox import Kind, Outbox
@@ -28,7 +29,9 @@ class ObservationSettings:
     """What is reported, and when."""
 
     tags: DeviceTags
-    minimum_frames: int = 300
+    evidence: Evidence = field(default_factory=Evidence)
+    spread_s: float = 5 * 3_600.0
+    """Simulated seconds after midnight over which a day's report may leave."""
     hard: HardSettings = field(default_factory=HardSettings)
 
 
@@ -42,7 +45,8 @@ class Observation:
         self._path, self._disk = folder / DAY_FILE, disk
         self._identity, self._outbox = identity, outbox
         self._hard = HardMiner(settings.hard)
-        self._drift = DriftObserver(identity, settings.tags, settings.minimum_frames)
+        self._drift = DriftObserver(identity, settings.tags, settings.evidence)
+        self._held, self._spread = HeldReports(folder, disk), settings.spread_s
         self._before: Pixels | None = None
         self._failures = 0
         self.segments = 0
@@ -60,7 +64,7 @@ class Observation:
         self._before = frame.pixels
         observer = playback.observer
         score = observer.score(seen.embedding)
-        self._report(self._drift.observe(seen.embedding, score, observer, now))
+        self._report(self._drift.observe(seen.embedding, score, observer, now), observer.embedding_id, now)
         origin = Origin(
             observer.embedding_id,
             playback.version,
@@ -91,15 +95,21 @@ class Observation:
             "segments_suppressed": self._hard.suppressed,
             "segments_throttled": self._hard.throttled,
             "days_too_short": self._drift.too_few,
+            "days_of_one_session": self._drift.one_session,
+            "reports_held": len(self._held),
             "frames_today": self._drift.frames,
             "observe_failures": self._failures,
             "outbox": len(self._outbox),
             "outbox_dropped": dict(self._outbox.dropped),
         }
 
-    def _report(self, report: bytes | None) -> None:
-        if report is not None and self._outbox.put(Kind.REPORT, report):
-            self.reports += 1
+    def _report(self, report: bytes | None, embedding_id: str, now: float) -> None:
+        """Hold a new report until its moment, and send what is due."""
+        if report is not None:
+            wait = self._spread * self._identity.delay(day_of(now), embedding_id)
+            self._held.hold(report, day_of(now) * SECONDS_PER_DAY + wait)
+        for due in self._held.take(now):
+            self.reports += self._outbox.put(Kind.REPORT, due)
 
     def _failed(self, error: Exception) -> None:
         if self._failures == 0:

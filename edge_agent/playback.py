@@ -61,6 +61,9 @@ class Playback(Protocol):
     def state(self) -> str:
         """normal, degraded or disabled."""
 
+    def begin(self) -> None:
+        """Begin a new stream: forget what the net keeps from frame to frame."""
+
     def upscale(self, frame: SourceFrame) -> Enhanced:
         """Compose one frame."""
 

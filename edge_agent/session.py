@@ -21,6 +21,8 @@ STATUS_FILE = "status.json"
 LOCK_FILE = "agent.lock"
 STATUS_S = 2.0
 SYNC_END_S = 20.0
+OWING_S = 0.05
+"""Rest between two writes of what was decided, so that a disk that refuses is not asked all the time."""
 
 
 @contextmanager
@@ -52,6 +54,8 @@ class Session:
             self._play(progress)
         finally:
             self.stop.set()
+            self._agent.end_soon()
+            self._agent.owing.set()
             talking.join(SYNC_END_S)
             self._agent.close()
             self._agent.flush()
@@ -85,7 +89,15 @@ class Session:
                 self._agent.sync()
             except Exception:  # a bug here must not end the call
                 log.exception("the platform thread failed; it tries again")
-            self.stop.wait(self._sync_s * random.uniform(0.9, 1.1))
+            self._rest(self._sync_s * random.uniform(0.9, 1.1))
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for the next talk; what the frame loop decides meanwhile is written at once."""
+        until = time.monotonic() + seconds
+        while not self.stop.is_set() and (left := until - time.monotonic()) > 0:
+            if self._agent.owing.wait(left) and not self.stop.is_set():
+                self._agent.settle()
+                self.stop.wait(OWING_S)
 
     def _write_status(self) -> None:
         try:

@@ -43,16 +43,21 @@ class Slot:
     security_epoch: int = 0
     boots: int = 0
     cause: str = ""
+    armed: int = 0
+    """How often a trial was made ready; it is counted for good before the first frame of each."""
 
 
 @dataclass(frozen=True)
 class RollBack:
-    """A bundle that was left, and why."""
+    """A bundle that was left (`ran`) or refused, why, and whether the platform's mail holds the news."""
 
     digest: str
     offer: str
     cause: str
     detail: str = ""
+    ran: bool = True
+    number: int = 0
+    told: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,13 @@ class Slots:
     security_floor: int = 0
     starts: int = 0
     rollbacks: tuple[RollBack, ...] = ()
+    left: int = 0
+    """How many roll backs and refusals there ever were."""
+
+    @property
+    def untold(self) -> tuple[RollBack, ...]:
+        """Roll backs that the platform's mail does not hold yet."""
+        return tuple(entry for entry in self.rollbacks if not entry.told)
 
     def slot(self, name: str) -> Slot:
         return self.a if name == "a" else self.b if name == "b" else Slot()
@@ -117,6 +129,19 @@ def install(slots: Slots, digest: str, version: str, offer: str, security_epoch:
     )
 
 
+def arm(slots: Slots, digest: str, offer: str) -> Slots:
+    """Count that a trial of `digest` is about to begin; a bundle that was armed too often crashes the device before
+    the trial itself can be recorded, and is rejected.
+    """
+    name = slots.holding(digest)
+    slot = slots.slot(name)
+    if not name or name == slots.active:
+        raise SlotError(f"no slot is ready for a trial of {digest[:12]}")
+    if slot.armed >= LIMITS.trial_arms:
+        return reject(slots, digest, offer, Cause.CRASH, f"{slot.armed} trials were begun and none was recorded")
+    return slots.with_slot(name, replace(slot, armed=slot.armed + 1))
+
+
 def begin_trial(slots: Slots, digest: str, offer: str) -> Slots:
     """Point to the slot that holds `digest`, for a trial."""
     name = slots.holding(digest)
@@ -131,7 +156,7 @@ def confirm(slots: Slots) -> Slots:
     """The trial went well; from now on nothing older than its security epoch runs."""
     if not slots.on_trial:
         raise SlotError("nothing is on trial")
-    slot = replace(slots.running, state=SlotState.CONFIRMED, boots=0)
+    slot = replace(slots.running, state=SlotState.CONFIRMED, boots=0, armed=0)
     floor = max(slots.security_floor, slot.security_epoch)
     return replace(slots.with_slot(slots.active, slot), security_floor=floor)
 
@@ -144,19 +169,23 @@ def roll_back(slots: Slots, cause: Cause, detail: str = "") -> Slots:
     before = slots.slot(slots.previous)
     sound = before.state is SlotState.CONFIRMED and before.security_epoch >= slots.security_floor
     target = slots.previous if sound else ""
-    kept = (*slots.rollbacks, RollBack(left.digest, left.offer, cause.value, detail[:200]))[-LIMITS.rollbacks_kept :]
+    kept = _noted(slots, RollBack(left.digest, left.offer, cause.value, detail[:200]))
     failed = replace(left, state=SlotState.ROLLED_BACK, cause=cause.value)
-    return replace(slots.with_slot(slots.active, failed), active=target, previous="", rollbacks=kept)
+    return replace(kept.with_slot(slots.active, failed), active=target, previous="")
 
 
 def reject(slots: Slots, digest: str, offer: str, cause: Cause, detail: str) -> Slots:
     """Remember that an offered bundle cannot run here, so that this offer is not tried again."""
-    kept = (*slots.rollbacks, RollBack(digest, offer, cause.value, detail[:200]))[-LIMITS.rollbacks_kept :]
-    rejected = replace(slots, rollbacks=kept)
+    rejected = _noted(slots, RollBack(digest, offer, cause.value, detail[:200], ran=False))
     name = slots.holding(digest)
     if not name or name == slots.active:
         return rejected
     return rejected.with_slot(name, replace(slots.slot(name), state=SlotState.ROLLED_BACK, cause=cause.value))
+
+
+def mark_told(slots: Slots, numbers: frozenset[int]) -> Slots:
+    """Remember which roll backs the platform's mail holds."""
+    return replace(slots, rollbacks=tuple(replace(r, told=r.told or r.number in numbers) for r in slots.rollbacks))
 
 
 def use_built_in(slots: Slots, cause: Cause, detail: str = "") -> Slots:
@@ -190,3 +219,9 @@ def count_end(slots: Slots) -> Slots:
         return slots
     boots = max(0, slots.running.boots - 1)
     return slots.with_slot(slots.active, replace(slots.running, boots=boots))
+
+
+def _noted(slots: Slots, entry: RollBack) -> Slots:
+    number = slots.left + 1
+    kept = (*slots.rollbacks, replace(entry, number=number))[-LIMITS.rollbacks_kept :]
+    return replace(slots, rollbacks=kept, left=number)

@@ -29,10 +29,11 @@ STREAMS = ("rtsp://", "rtsps://", "rtmp://", "udp://", "http://", "https://")
 
 @dataclass(frozen=True)
 class SourceFrame:
-    """One picture and its name."""
+    """One picture and its name. `first`: it does not follow the one before, as at a start, a loop or another clip."""
 
     pixels: Pixels
     key: str
+    first: bool = False
 
 
 class Source(Protocol):
@@ -108,7 +109,7 @@ class VideoSource:
         if pixels is None:
             return None
         self._index += 1
-        return SourceFrame(pixels, f"{self._location}#{self._index - 1}")
+        return SourceFrame(pixels, f"{self._location}#{self._index - 1}", first=self._index == 1)
 
     def close(self) -> None:
         if hasattr(self._frames, "close"):

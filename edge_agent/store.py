@@ -60,7 +60,12 @@ class BundleStore:
         self._disk.sync(incoming)
         self._disk.rename(incoming, self.path(digest))
         self._disk.sync_directory(self._folder)
+        self.forget(digest)
         return self.open(digest)
+
+    def forget(self, digest: str) -> None:
+        """Open this bundle afresh the next time, whoever still uses it."""
+        self._used.pop(digest, None)
 
     def open(self, digest: str) -> Bundle:
         """Open and verify a stored bundle; one that is in use stays open. Raises BundleError, OSError."""

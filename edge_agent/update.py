@@ -1,7 +1,7 @@
 """Carries out the planner's steps: download, verify, install, and prepare the change for the frame loop.
 
 Runs beside the frame loop. Everything slow or fallible happens here; what is left for the frame loop is one
-small write and a pointer. Invariants: a step that fails changes nothing that runs; a refusal is told once
+exchange of names and a pointer. Invariants: a step that fails changes nothing that runs; a refusal is told once
 with its cause; what cannot be fetched now is tried again later, ever more rarely.
 """
 
@@ -18,13 +18,15 @@ from typing import NoReturn
 from contracts.bundle import BundleError, MissingPiece
 from contracts.wire import Cause, InstallStage
 from edge_agent.bundles import UNUSABLE, Bundles
-from edge_agent.errors import PlatformError, SlotError, TrustError
+from edge_agent.errors import Cancelled, PlatformError, SlotError, TrustError, Withdrawn
 from edge_agent.journal import Journal, Note
+from edge_agent.pace import Going, always
 from edge_agent.planner import Download, Exchange, GoBack, Install, Refuse, Step, Trial, UseBuiltIn, Want
 from edge_agent.playback import Playback
-from edge_agent.slot_store import SlotStore
+from edge_agent.slot_store import Prepared, SlotStore
 from edge_agent.slots import (
     Slots,
+    arm,
     begin_trial,
     exchange,
     install,
@@ -41,13 +43,13 @@ LONGEST_PAUSE_S = 600.0
 
 @dataclass(frozen=True)
 class Change:
-    """What the frame loop does between two frames: commit `transition`, then play `playback`.
+    """What the frame loop does between two frames: commit what was `prepared`, then play `playback`.
 
     `leaves` is the digest of the slot that ran when the change was prepared ("" for the built-in bundle).
     """
 
     leaves: str
-    transition: Callable[[Slots], Slots]
+    prepared: Prepared
     playback: Playback
     notes: tuple[Note, ...]
     trial: bool = False
@@ -80,11 +82,24 @@ class UpdateExecutor:
         self.downloads = 0
         self.refused = 0
 
-    def run(self, steps: list[Step]) -> Change | None:
-        """Carry out `steps`; return the change for the frame loop, if any. Raises Unreachable."""
+    @property
+    def deltas(self) -> int:
+        """How many bundles came as a delta."""
+        return self._repository.deltas
+
+    def run(self, steps: list[Step], going: Going = always) -> Change | None:
+        """Carry out `steps`; return the change for the frame loop, if any. Raises Unreachable, OSError.
+
+        `going` is called before each step and often during a download; when it raises Cancelled the plan ends, and
+        what was fetched so far is kept for another time.
+        """
         for step in steps:
             try:
-                change = self._execute(step)
+                going()
+                change = self._execute(step, going)
+            except Cancelled as error:
+                log.info("update called off: %s", error)
+                return None
             except SlotError as error:
                 log.warning("update step %s not possible: %s", type(step).__name__, error)
                 return None
@@ -94,7 +109,7 @@ class UpdateExecutor:
                 return change
         return None
 
-    def _execute(self, step: Step) -> Change | None:
+    def _execute(self, step: Step, going: Going) -> Change | None:
         match step:
             case GoBack(cause, detail):
                 return self._leave(partial(roll_back, cause=cause, detail=detail), cause, detail)
@@ -103,7 +118,7 @@ class UpdateExecutor:
             case Refuse(want, cause, detail):
                 self._refuse(want, cause, detail, final=False)
             case Download(want):
-                self._download(want)
+                self._download(want, going)
             case Install(want):
                 self._install(want)
             case Trial(want):
@@ -113,25 +128,28 @@ class UpdateExecutor:
         return None
 
     def _leave(self, transition: Callable[[Slots], Slots], cause: Cause, detail: str) -> Change:
-        slots = self._slots.slots
-        note = Note(slots.running.digest, InstallStage.ROLLED_BACK, cause, detail)
-        after = transition(slots)
+        leaves = self._slots.slots.running.digest
         try:
-            return Change(note.digest, transition, self._bundles.for_slots(after), (note,))
+            playback = self._bundles.for_slots(transition(self._slots.slots))
         except UNUSABLE as error:
             log.warning("the bundle to go back to is not usable (%s); the built-in one takes over", error)
-            safe = partial(use_built_in, cause=cause, detail=detail)
-            return Change(note.digest, safe, self._bundles.built_in, (note,))
+            transition, playback = partial(use_built_in, cause=cause, detail=detail), self._bundles.built_in
+        return Change(leaves, self._slots.prepare(transition), playback, ())
 
-    def _download(self, want: Want) -> None:
+    def _download(self, want: Want, going: Going) -> None:
         self._rest_if_paused(want)
         target, store = want.target, self._bundles.store
         try:
             with store.exclusive(target.digest):
                 incoming = store.incoming(target.digest, self._device)
                 known = store.path(target.digest)
-                found = self._repository.fetch(target.path, incoming, known if known.exists() else None)
+                at_hand = known if known.exists() else None
+                bases = self._bundles.at_hand(self._slots.slots)
+                found = self._repository.fetch(target.path, incoming, at_hand, target.digest, bases, going)
                 bundle = store.adopt(found, target.digest) if found == incoming else store.open(target.digest)
+        except Withdrawn as error:
+            self._journal.note(Note(target.digest, InstallStage.REFUSED, Cause.WITHDRAWN, str(error)))
+            raise
         except TrustError as error:
             self._refuse(want, Cause.UNTRUSTED, str(error), final=False)
         except BundleError as error:
@@ -168,18 +186,19 @@ class UpdateExecutor:
         self._journal.note(Note(target.digest, InstallStage.INSTALLED))
 
     def _trial(self, want: Want) -> Change:
-        digest = want.target.digest
+        digest, offer = want.target.digest, want.offer
         playback = self._open(want)
-        transition = partial(begin_trial, digest=digest, offer=want.offer)
-        leaves = self._slots.slots.running.digest
-        return Change(leaves, transition, playback, (Note(digest, InstallStage.TRIAL),), trial=True)
+        armed = self._slots.apply(partial(arm, digest=digest, offer=offer))
+        if not armed.holding(digest):
+            raise _Stopped
+        prepared = self._slots.prepare(partial(begin_trial, digest=digest, offer=offer))
+        return Change(armed.running.digest, prepared, playback, (Note(digest, InstallStage.TRIAL),), trial=True)
 
     def _exchange(self, want: Want) -> Change:
         digest, left = want.target.digest, self._slots.slots.running.digest
         playback = self._open(want)
-        back = (Note(left, InstallStage.ROLLED_BACK, Cause.WITHDRAWN),) if left else ()
-        notes = (*back, Note(digest, InstallStage.CONFIRMED))
-        return Change(left, partial(exchange, digest=digest), playback, notes)
+        prepared = self._slots.prepare(partial(exchange, digest=digest))
+        return Change(left, prepared, playback, (Note(digest, InstallStage.CONFIRMED),))
 
     def _open(self, want: Want) -> Playback:
         try:
@@ -201,10 +220,10 @@ class UpdateExecutor:
         digest = want.target.digest
         self.refused += 1
         log.warning("bundle %s refused (%s): %s", digest[:12], cause.value, detail)
-        if final:
-            self._slots.apply(partial(reject, digest=digest, offer=want.offer, cause=cause, detail=detail))
         pause = self._pause(want)
-        if pause.told is not cause and (final or pause.failures > 1):
+        if final:  # the slot record tells it
+            self._slots.apply(partial(reject, digest=digest, offer=want.offer, cause=cause, detail=detail))
+        elif pause.told is not cause and pause.failures > 1:
             pause.told = cause
             self._journal.note(Note(digest, InstallStage.REFUSED, cause, detail))
         raise _Stopped

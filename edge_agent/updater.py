@@ -1,40 +1,43 @@
-"""Signed downloads: python-tuf's client with this agent's own fetcher.
+"""Signed downloads: python-tuf's client with this agent's own fetcher, downloader and disk.
 
-python-tuf decides what is trusted; the fetcher bounds every byte and second and resumes a broken bundle
-download where it stopped. A partial file that turns out wrong is removed, so a bad part is never resumed
-for ever.
+python-tuf decides what is trusted; the fetcher bounds every byte and second of metadata, the downloader those of
+bundles. Where the repository has a signed delta from a bundle that this device holds, and it is clearly smaller, the
+delta is fetched and applied; its result must be the signed bundle to the byte, else the whole bundle is fetched.
 """
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 import httpx
 from tuf.api.exceptions import (
     DownloadError,
     DownloadHTTPError,
     DownloadLengthMismatchError,
+    LengthOrHashMismatchError,
     RepositoryError,
     SlowRetrievalError,
 )
 from tuf.api.metadata import TargetFile
 from tuf.ngclient.config import UpdaterConfig
 from tuf.ngclient.fetcher import FetcherInterface
-from tuf.ngclient.updater import Updater
 
+from contracts.bundle.delta import DeltaError, apply_delta, delta_path
+from edge_agent.disk import Disk
+from edge_agent.download import Downloader
 from edge_agent.errors import TrustError, Unreachable
 from edge_agent.limits import LIMITS
-from edge_agent.transport import RETRIED, Transport, backoff
+from edge_agent.metadata import DiskUpdater
+from edge_agent.pace import Cap, Going, always
+from edge_agent.transport import Transport
 
+log = logging.getLogger(__name__)
 METADATA = "/releases/tuf/metadata/"
 TARGETS = "/releases/tuf/targets/"
-RESTART = b""
-"""An empty chunk says that the server sends the whole file although a part was asked for."""
 
 
 class MetadataCache(Protocol):
@@ -52,83 +55,19 @@ class NoCache:
 
 
 class BoundedFetcher(FetcherInterface):
-    """Reads metadata whole and bundles in resumable parts, within `LIMITS`."""
+    """Reads metadata whole, within `LIMITS`."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        parts: Path,
-        cache: MetadataCache | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._transport, self._parts, self._sleep = transport, parts, sleep
+    def __init__(self, transport: Transport, cache: MetadataCache | None = None) -> None:
+        self._transport = transport
         self._cache = cache or NoCache()
 
     def _fetch(self, url: str) -> Iterator[bytes]:
-        return self._stream(url, {}, time.monotonic() + LIMITS.metadata_s, expect=200)
-
-    def download_bytes(self, url: str, max_length: int) -> bytes:
-        bound = min(max_length, LIMITS.metadata_bytes)
-        return self._cache.get(url, lambda: super(BoundedFetcher, self).download_bytes(url, bound))
-
-    @contextmanager
-    def download_file(self, url: str, max_length: int) -> Iterator[IO[bytes]]:
-        if not url.startswith(f"{self._transport.base_url}{TARGETS}"):
-            with super().download_file(url, max_length) as file:
-                yield file
-            return
-        part = self._parts / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.part"
-        self._complete(url, part, min(max_length, LIMITS.bundle_bytes))
+        deadline = time.monotonic() + LIMITS.metadata_s
+        headers = {**self._transport.headers, "Accept-Encoding": "identity"}
         try:
-            with part.open("rb") as file:
-                yield file
-        finally:
-            part.unlink(missing_ok=True)
-
-    def _complete(self, url: str, part: Path, length: int) -> None:
-        part.parent.mkdir(parents=True, exist_ok=True)
-        deadline = time.monotonic() + LIMITS.bundle_s
-        for attempt in range(LIMITS.download_attempts):
-            try:
-                self._more(url, part, length, deadline)
-                return
-            except (SlowRetrievalError, DownloadLengthMismatchError):
-                raise
-            except DownloadHTTPError as error:
-                if error.status_code not in RETRIED or attempt + 1 == LIMITS.download_attempts:
-                    raise
-            except DownloadError:
-                if attempt + 1 == LIMITS.download_attempts:
-                    raise
-            self._sleep(backoff(attempt))
-
-    def _more(self, url: str, part: Path, length: int, deadline: float) -> None:
-        have = part.stat().st_size if part.exists() else 0
-        if have >= length:
-            return
-        headers = {"Range": f"bytes={have}-"} if have else {}
-        with part.open("ab") as file:
-            for chunk in self._stream(url, headers, deadline, expect=206 if have else 200):
-                if chunk == RESTART:
-                    file.truncate(0)
-                    have = 0
-                    continue
-                have += len(chunk)
-                if have > length:
-                    part.unlink(missing_ok=True)
-                    raise DownloadLengthMismatchError(f"{url}: more than the {length} signed bytes")
-                file.write(chunk)
-        if have < length:
-            raise DownloadError(f"{url}: broke off after {have} of {length} bytes")
-
-    def _stream(self, url: str, headers: dict[str, str], deadline: float, expect: int) -> Iterator[bytes]:
-        sent = {**self._transport.headers, **headers, "Accept-Encoding": "identity"}
-        try:
-            with self._transport.client.stream("GET", url, headers=sent) as response:
-                if response.status_code not in (200, expect):
+            with self._transport.client.stream("GET", url, headers=headers) as response:
+                if response.status_code != 200:
                     raise DownloadHTTPError(f"{url}: {response.status_code}", response.status_code)
-                if expect == 206 and response.status_code == 200:
-                    yield RESTART
                 for chunk in response.iter_raw():
                     if time.monotonic() > deadline:
                         raise SlowRetrievalError(f"{url}: slower than the time limit allows")
@@ -136,40 +75,52 @@ class BoundedFetcher(FetcherInterface):
         except httpx.TransportError as error:
             raise DownloadError(f"{url}: {type(error).__name__}: {error}") from error
 
+    def download_bytes(self, url: str, max_length: int) -> bytes:
+        bound = min(max_length, LIMITS.metadata_bytes)
+        return self._cache.get(url, lambda: super(BoundedFetcher, self).download_bytes(url, bound))
+
 
 class SignedRepository:
-    """The platform's update repository as this device trusts it."""
+    """The platform's update repository as this device trusts it. `deltas` counts bundles that came as one."""
 
     def __init__(
-        self, folder: Path, trusted_root: str, transport: Transport, cache: MetadataCache | None = None
+        self,
+        folder: Path,
+        trusted_root: str,
+        transport: Transport,
+        cache: MetadataCache | None = None,
+        disk: Disk | None = None,
+        cap: Cap | None = None,
     ) -> None:
         self._folder, self._root, self._transport = folder, trusted_root.encode(), transport
-        self._fetcher = BoundedFetcher(transport, folder / "parts", cache)
+        self._disk = disk or Disk()
+        self._fetcher = BoundedFetcher(transport, cache)
+        self.downloader = Downloader(transport, folder / "parts", self._disk, cap)
+        self.deltas = 0
 
-    def fetch(self, path: str, to: Path, known: Path | None = None) -> Path:
+    def fetch(
+        self,
+        path: str,
+        to: Path,
+        known: Path | None = None,
+        digest: str = "",
+        bases: Mapping[str, Path] | None = None,
+        going: Going = always,
+    ) -> Path:
         """Return a file whose length and hashes the signed metadata name: `known` when it is that, else `to`.
 
-        Raises TrustError (signature, expiry, version, hash, unknown path), Unreachable, OSError.
+        `bases` are bundles that this device holds, by digest: with `digest`, that of the bundle, a delta from one of
+        them may be used. `going` is called often and may raise Cancelled.
+        Raises TrustError (signature, expiry, version, hash, unknown path), Unreachable, Cancelled, OSError.
         """
-        metadata = self._folder / "metadata"
-        metadata.mkdir(parents=True, exist_ok=True)
-        config = UpdaterConfig(
-            max_root_rotations=LIMITS.metadata_roots,
-            root_max_length=LIMITS.metadata_bytes,
-            snapshot_max_length=LIMITS.metadata_bytes,
-            targets_max_length=LIMITS.metadata_bytes,
-        )
         try:
-            updater = Updater(
-                str(metadata),
-                f"{self._transport.base_url}{METADATA}",
-                target_base_url=f"{self._transport.base_url}{TARGETS}",
-                fetcher=self._fetcher,
-                config=config,
-                bootstrap=self._root,
-            )
-            info = updater.get_targetinfo(path)
-            return _fetch_target(updater, info, path, to, known)
+            updater = self._updater()
+            info = _signed(updater, path)
+            if known is not None and _is(info, known):
+                return known
+            if not self._by_delta(updater, info, to, digest, bases or {}, going):
+                self._download(info, to, going)
+            return to
         except RepositoryError as error:
             raise TrustError(f"update of {path} refused: {type(error).__name__}: {error}") from error
         except DownloadLengthMismatchError as error:
@@ -177,13 +128,60 @@ class SignedRepository:
         except DownloadError as error:
             raise Unreachable(f"update of {path} not fetched: {error}") from error
 
+    def _updater(self) -> DiskUpdater:
+        config = UpdaterConfig(
+            max_root_rotations=LIMITS.metadata_roots,
+            root_max_length=LIMITS.metadata_bytes,
+            snapshot_max_length=LIMITS.metadata_bytes,
+            targets_max_length=LIMITS.metadata_bytes,
+        )
+        base = f"{self._transport.base_url}{METADATA}"
+        return DiskUpdater(self._folder / "metadata", base, self._fetcher, config, self._root, self._disk)
 
-def _fetch_target(updater: Updater, info: TargetFile | None, path: str, to: Path, known: Path | None) -> Path:
+    def _by_delta(
+        self,
+        updater: DiskUpdater,
+        info: TargetFile,
+        to: Path,
+        digest: str,
+        bases: Mapping[str, Path],
+        going: Going,
+    ) -> bool:
+        """Try the smallest delta; False when there is none that wins, or when it did not lead to the bundle."""
+        found = ((updater.get_targetinfo(delta_path(digest, base)), path) for base, path in bases.items() if digest)
+        usable = [(delta, path) for delta, path in found if delta and delta.length < LIMITS.delta_share * info.length]
+        if not usable:
+            return False
+        delta, base = min(usable, key=lambda pair: int(pair[0].length))
+        try:
+            self._download(delta, to, going)
+            result = apply_delta(self._disk.read(base, LIMITS.bundle_bytes), to.read_bytes(), LIMITS.bundle_bytes)
+            info.verify_length_and_hashes(result)
+        except (DeltaError, LengthOrHashMismatchError, DownloadHTTPError) as error:
+            log.warning("delta %s is of no use (%s); the whole bundle is fetched", delta.path, error)
+            return False
+        self._disk.write(to, result)
+        self.deltas += 1
+        return True
+
+    def _download(self, info: TargetFile, to: Path, going: Going) -> None:
+        if info.length > LIMITS.bundle_bytes:
+            raise RepositoryError(f"target {info.path} has {info.length} bytes, more than {LIMITS.bundle_bytes}")
+        (prefixed, *_) = info.get_prefixed_paths()
+        self.downloader.fetch(f"{self._transport.base_url}{TARGETS}{prefixed}", info, to, going)
+
+
+def _signed(updater: DiskUpdater, path: str) -> TargetFile:
+    info = updater.get_targetinfo(path)
     if info is None:
-        raise TrustError(f"the signed metadata name no target {path}; the bundle was not released")
-    if info.length > LIMITS.bundle_bytes:
-        raise TrustError(f"target {path} has {info.length} bytes, more than {LIMITS.bundle_bytes}")
-    if known is not None and updater.find_cached_target(info, str(known)):
-        return known
-    updater.download_target(info, str(to))
-    return to
+        raise RepositoryError(f"the signed metadata name no target {path}; the bundle was not released")
+    return info
+
+
+def _is(info: TargetFile, path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            info.verify_length_and_hashes(file)
+    except (OSError, LengthOrHashMismatchError):
+        return False
+    return True

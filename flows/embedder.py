@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from contracts.features import quantize_codes, segment_vector
 from flows.data.clips import Frames
 from flows.errors import FlowError
+from flows.inference import cpu_session
 
 SEGMENT_FRAMES = 3
 
@@ -38,10 +38,7 @@ class SegmentEmbedder:
 
     def __init__(self, quality_onnx: bytes) -> None:
         model = onnx.load_from_string(quality_onnx)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 3
-        self._session = onnxruntime.InferenceSession(quality_onnx, options, providers=["CPUExecutionProvider"])
+        self._session = cpu_session(quality_onnx)
         self._input = self._session.get_inputs()[0].name
         self._features = _output_grid(model, "features")
 

@@ -55,6 +55,9 @@ def _found_shapes() -> list[Figure]:
         "moons": (*datasets.make_moons(2_000, noise=0.04, random_state=0), 0.12),
         "circles": (*datasets.make_circles(2_000, noise=0.02, factor=0.5, random_state=0), 0.12),
         "blobs": (*datasets.make_blobs(2_000, centers=grid, cluster_std=0.3, random_state=1), 0.6),
+        "hepta": (*_hepta(), 0.9),
+        "chainlink": (*_chainlink(), 0.25),
+        "target": (*_target(), 0.25),
     }
     return [
         at_least(
@@ -62,6 +65,31 @@ def _found_shapes() -> list[Figure]:
         )
         for name, (points, truth, eps) in sets.items()
     ]
+
+
+def _hepta() -> tuple[Array, Labels]:
+    """Seven balls: one in the middle of six."""
+    rng = np.random.default_rng(11)
+    centres = 4.0 * np.concatenate([np.zeros((1, 3)), np.eye(3), -np.eye(3)])
+    truth = np.repeat(np.arange(7), 200)
+    return centres[truth] + 0.3 * rng.normal(size=(1_400, 3)), truth
+
+
+def _chainlink() -> tuple[Array, Labels]:
+    """Two rings, each through the other: no plane parts them."""
+    rng = np.random.default_rng(12)
+    angle, zero = rng.uniform(0.0, 2.0 * np.pi, 1_000), np.zeros(1_000)
+    flat = np.stack([np.cos(angle), np.sin(angle), zero], axis=1)
+    upright = np.stack([1.0 + np.cos(angle), zero, np.sin(angle)], axis=1)
+    return np.concatenate([flat, upright]) + 0.04 * rng.normal(size=(2_000, 3)), np.repeat([0, 1], 1_000)
+
+
+def _target() -> tuple[Array, Labels]:
+    """A disc inside a ring: one middle, two clusters."""
+    rng = np.random.default_rng(13)
+    angle = rng.uniform(0.0, 2.0 * np.pi, 2_000)
+    reach = np.concatenate([np.sqrt(rng.uniform(0.0, 1.0, 800)), 3.0 + 0.08 * rng.normal(size=1_200)])
+    return np.stack([reach * np.cos(angle), reach * np.sin(angle)], axis=1), np.repeat([0, 1], [800, 1_200])
 
 
 def _overlapping() -> list[Figure]:

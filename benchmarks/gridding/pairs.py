@@ -32,8 +32,8 @@ def triples() -> list[Triple]:
 
 
 def total(operator: str, *, turned: bool = False) -> Count:
-    """All triples. The import makes the operand whose convolution runs later the first one (``arithmetic.md``);
-    ``turned``: the model names them the other way round, which may move a sum on a tie by one step.
+    """All triples. ``turned``: the model names first what runs last, and the device adds it in this order all the
+    same.
     """
     count = Count()
     for case in cases(operator, turned=turned):
@@ -54,7 +54,7 @@ def cases(operator: str, *, turned: bool = False) -> Iterator[Case]:
             net.facts[name] = (np.float32(facts[0]), net.zero(facts[1]))
             _relabel(net, name, channel)
         made = net.two(operator, *(("a", "b") if turned else ("b", "a")), "f", *c)
-        yield Case(f"{operator} {a} {b} {c}", net.model(made), SIZE, int(turned))
+        yield Case(f"{operator} {a} {b} {c}", net.model(made), SIZE)
 
 
 def _relabel(net: IntegerNet, name: str, channel: int) -> None:

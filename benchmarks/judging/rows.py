@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from benchmarks.judging.tables import Simulated
-from edgeloop.figures import Figure
+from edgeloop.figures import Figure, Value
 
 WIDTH = 3.0
 
@@ -38,7 +38,7 @@ def floor(id: str, hits: int, runs: int, bound: float) -> Figure:
     return Figure(id, round(share, 4), _unit(share, runs), f">= {bound:g}", share >= bound)
 
 
-def printed(id: str, value: float, unit: str, reach: str = "printed") -> Figure:
+def printed(id: str, value: Value, unit: str, reach: str = "printed") -> Figure:
     """A figure without a promise."""
     return Figure(id, value, unit, reach, True)
 

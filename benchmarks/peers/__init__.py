@@ -1,1 +1,1 @@
-"""Other compilers on the reference nets, each in an environment of its own; their results are committed."""
+"""Other tools on our data, and data of other tools, each in an environment of its own; results are committed."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from compiler.constants import Constants
 from compiler.depth_first.rounds import Conflict, Played, Stripe, play
 from compiler.depth_first.segment import Kind, Node, Segment, make_segment
+from compiler.ir import place
 from compiler.memory.buffers import Buffer
 from compiler.memory.plan import CONSTANTS, QUANT, weights_buffer
 from compiler.schedule import Kernel, Schedule
@@ -173,7 +174,7 @@ def _buffers(
         buffers.append(Buffer(CONSTANTS, len(constants.data), 0, end))
     for name, (first, last) in life.items():
         if name in members:
-            value = schedule.graph.values[members[name][0]]
+            value = place(schedule.graph, members[name][0]).root
             size = rings[name] * value.width * value.channels
             buffers.append(Buffer(name, size, first, last, tuple(members[name])))
         elif constants.kernels[_kernel_of(name, schedule)][1]:

@@ -9,7 +9,8 @@ from compiler.constants import Constants
 from compiler.depth_first.layout import Layout
 from compiler.depth_first.search import Search
 from compiler.depth_first.segment import Kind
-from compiler.memory.buffers import Buffer, windowed
+from compiler.ir import Graph, place
+from compiler.memory.buffers import Buffer
 from compiler.memory.plan import CONSTANTS, Home, MemoryPlan, place_pinned
 from compiler.memory.planner import HURRIED, Patience
 from compiler.options import CompileOptions
@@ -45,11 +46,19 @@ def plan_depth_first(
     options: CompileOptions,
     patience: Patience = HURRIED,
 ) -> DepthFirst | None:
-    """The best depth-first plan of one profile; None when nothing fits, or when values are windows of others."""
-    if windowed(schedule.graph):
+    """The best depth-first plan of one profile; None when nothing fits, or when windows cut rows or are kept."""
+    if not _windows_suit(schedule.graph):
         return None
     layout = Search(schedule, constants, quant_bytes, spec, options).best()
     return None if layout is None else _finished(schedule, constants, spec, layout, options.streams, patience)
+
+
+def _windows_suit(graph: Graph) -> bool:
+    """Windows share whole rows with the map that they lie in, and the net keeps nothing from frame to frame."""
+    homes = [(value, place(graph, value.name)) for value in graph.values.values() if value.window is not None]
+    return not homes or (
+        not graph.states and all(home.row == 0 and value.height == home.root.height for value, home in homes)
+    )
 
 
 def _finished(

@@ -71,7 +71,12 @@ class _Play:
         self.rings: dict[str, int] = defaultdict(int)
         self.stripes: list[Stripe] = []
         self.loads = [index for index, node in enumerate(self.nodes) if node.kind is Kind.LOAD]
-        self.loaded = {self.nodes[index].result for index in self.loads}
+        self.wrote = [0] * len(self.nodes)
+        self.made_by: dict[int, list[str]] = defaultdict(list)
+        for value, makers in segment.makers.items():
+            for maker in makers:
+                self.made_by[maker].append(value)
+        self.loaded = {value for index in self.loads for value in self.made_by[index]}
         self.readers: dict[str, list[tuple[int, Operand]]] = defaultdict(list)
         for index, node in enumerate(self.nodes):
             for operand in node.shape.operands:
@@ -120,9 +125,10 @@ class _Play:
     def _wanted(self, index: int, rounds: int) -> int:
         """Rows that the readers of a load need to make `rounds` stripes."""
         wanted = 0
-        for reader, operand in self.readers[self.nodes[index].result]:
-            own = min(self.nodes[reader].shape.rows, rounds * self.step[reader])
-            wanted = max(wanted, operand.run(0, own).high)
+        for value in self.made_by[index]:
+            for reader, operand in self.readers[value]:
+                own = min(self.nodes[reader].shape.rows, rounds * self.step[reader])
+                wanted = max(wanted, operand.run(0, own).high)
         return min(wanted, self.nodes[index].shape.rows)
 
     def _limit(self, index: int) -> int:
@@ -139,8 +145,10 @@ class _Play:
         if last <= first:
             return
         if node.result:
-            self._measure(index, node.shape.written(first, last).high)
-            self.made[node.result] = node.shape.written(first, last).high
+            self.wrote[index] = node.shape.written(first, last).high
+            self._measure(index, self.wrote[index])
+            for value in self.made_by[index]:
+                self.made[value] = min(self.wrote[maker] for maker in self.segment.makers[value])
         self.done[index] = last
         self.stripes.append(Stripe(index, first, last, turn))
 
@@ -150,6 +158,9 @@ class _Play:
         """
         node = self.nodes[index]
         group = self.segment.groups[node.result]
+        if group in self.segment.joined:
+            self._measure_joined(group, written)
+            return
         newest = oldest = written
         earlier = True
         for value in self.members[group]:
@@ -162,6 +173,14 @@ class _Play:
                 oldest = min(oldest, low)
                 if earlier and low < written:
                     raise Conflict(node.result)
+        self.rings[group] = max(self.rings[group], newest - oldest)
+
+    def _measure_joined(self, group: str, written: int) -> None:
+        """The rows of a map with windows from the oldest that anyone needs of any window to the newest of any."""
+        newest = oldest = written
+        for value in self.members[group]:
+            newest = max([newest, *(self.wrote[maker] for maker in self.segment.makers[value])])
+            oldest = min([oldest, *(self._low(reader, operand) for reader, operand in self.readers[value])])
         self.rings[group] = max(self.rings[group], newest - oldest)
 
     def _low(self, reader: int, operand: Operand) -> int:

@@ -15,6 +15,7 @@ from compiler.constants import Constants
 from compiler.depth_first.layout import Choice, Cut, Layout, lay_out
 from compiler.depth_first.likeness import likeness
 from compiler.depth_first.rounds import Stuck
+from compiler.memory.buffers import windowed
 from compiler.memory.plan import place_pinned
 from compiler.options import CompileOptions
 from compiler.schedule import Schedule
@@ -39,9 +40,9 @@ class Search:
     _likenesses: dict[tuple[int, int, frozenset[str]], Hashable] = field(default_factory=dict)
 
     def best(self) -> Layout | None:
-        """The best layout that fits; None when none was found."""
+        """The best layout that fits; None when none was found. A net with windows is not cut into segments."""
         whole = self._whole_net()
-        if whole is not None:
+        if whole is not None or windowed(self.schedule.graph):
             return whole
         for share in _BUDGETS:
             choice = _CutSearch(self, int(self.spec.sram_bytes * share)).choose()

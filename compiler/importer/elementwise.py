@@ -11,13 +11,12 @@ from compiler.errors import BadQuantization, UnsupportedModel
 from compiler.golden_vector import multiply
 from compiler.importer.activations import unary
 from compiler.importer.axes import Axes
-from compiler.importer.operands import channel_vector, per_channel, stretched
+from compiler.importer.operands import channel_vector, per_channel, stretched, turns
 from compiler.importer.pending import Pending, Shape
 from compiler.importer.source import SourceNode
 from compiler.importer.tables import Function, Reals, Tables, every_byte
 from compiler.importer.walk import Walk
-from compiler.ir import OPEN, Add, Clip, Conv, Move, Mul, Operator, Table, Value
-from contracts.npu import Layout
+from compiler.ir import OPEN, Add, Mul, Table, Value
 
 Fill = Callable[[Tables, Tables, Value, Value, Value], Tables]
 
@@ -28,9 +27,10 @@ def convert_add(walk: Walk, node: SourceNode) -> Pending:
     """
     if _constant_operand(walk, node) is not None:
         return _with_constant(walk, node, _added)
+    turned = turns(*(_onnx_shape(*walk.viewed(node, index)) for index in (0, 1)))
     a, b, shape = _operands(walk, node)
-    if _conv_index(walk.operators, b.name) > _conv_index(walk.operators, a.name):
-        a, b = b, a  # the order that docs/reference/arithmetic.md fixes
+    if turned:
+        a, b = b, a
 
     def make(result: Value) -> Add:
         return Add(node.name, a.name, b.name, result.name, origin=(node.name,))
@@ -114,17 +114,26 @@ def _with_constant(walk: Walk, node: SourceNode, fill: Fill) -> Pending:
     parameters = constant.parameters()
     other = Value(name, 1, 1, 1, parameters.scale, parameters.zero_point)
     last = _channel_last(axes, value)
+    first = place == 0
+    if node.operator == "Add":
+        shapes = constant.values.shape, _onnx_shape(value, axes)
+        first ^= turns(*(shapes if place == 0 else shapes[::-1]))
     levels = channel_vector(node, constant.bytes(), value.channels, channel_last=last).astype(np.uint8)
 
     def make(result: Value) -> Table:
         image, level = every_byte(), levels[:, None, None]
-        operands = (level, image) if place == 0 else (image, level)
-        facts = (other, value) if place == 0 else (value, other)
+        operands = (level, image) if first else (image, level)
+        facts = (other, value) if first else (value, other)
         shaped = [np.broadcast_to(part, (len(levels), 256, 1)).copy() for part in operands]
         filled = fill(shaped[0], shaped[1], facts[0], facts[1], result)
         return Table(node.name, value.name, result.name, np.ascontiguousarray(filled[:, :, 0]), (node.name,))
 
     return Pending(node.name, Shape(*value.shape), make, axes=axes)
+
+
+def _onnx_shape(value: Value, axes: Axes | None) -> tuple[int, ...]:
+    """The tensor's own shape."""
+    return axes.shape if axes is not None else (1, value.channels, value.height, value.width)
 
 
 def _channel_last(axes: Axes | None, value: Value) -> bool:
@@ -142,16 +151,3 @@ def _float_function(operator: str, place: int, numbers: Reals) -> Function:
 
 def _turned(node: SourceNode, index: int) -> SourceNode:
     return SourceNode(node.name, node.operator, (node.inputs[index],), node.outputs, node.attributes)
-
-
-def _conv_index(operators: list[Operator], value: str) -> int:
-    """Position of the convolution that makes ``value``, also through Clip or DepthToSpace; else -1."""
-    for index in range(len(operators) - 1, -1, -1):
-        operator = operators[index]
-        if operator.result != value:
-            continue
-        if isinstance(operator, Clip) or (isinstance(operator, Move) and operator.write.layout == Layout.D2S):
-            value = operator.source
-            continue
-        return index if isinstance(operator, Conv) else -1
-    return -1

@@ -61,6 +61,16 @@ def stretched(walk: Walk, node: SourceNode, value: Value, shape: tuple[int, int,
     )
 
 
+def turns(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether ONNX Runtime's integer addition takes ``b`` first: it does where one number of ``a`` meets a run of
+    ``b``, that is, where ``a`` has extent 1 on the innermost axis of both on which they have more than one, or
+    both have one number there. A scalar counts as one axis.
+    """
+    axes = zip(reversed(a or (1,)), reversed(b or (1,)), strict=False)
+    pairs = [(one, other) for one, other in axes if max(one, other) > 1]
+    return not pairs or pairs[0][0] == 1
+
+
 def _differ(node: SourceNode, value: Value, shape: tuple[int, int, int]) -> UnsupportedModel:
     reason = f"shapes {value.shape} and {shape} differ"
     return UnsupportedModel(node.name, reason, "use operands of equal shape, or with extents of 1")

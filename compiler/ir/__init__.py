@@ -8,7 +8,7 @@ invariants.
 from __future__ import annotations
 
 from compiler.ir.core import Add, Block, Clip, Conv, Move, Residual
-from compiler.ir.graph import STRUCTURAL, Graph, Operator, Place, Simple, State, check, flat, place
+from compiler.ir.graph import STRUCTURAL, Graph, Operator, Place, Simple, State, check, flat, place, share_bytes
 from compiler.ir.host import Host, HostFunction
 from compiler.ir.shape import Join, Pad, Part, Permute
 from compiler.ir.values import OPEN, PLAIN, Clamp, Value, View, Window
@@ -48,4 +48,5 @@ __all__ = [
     "check",
     "flat",
     "place",
+    "share_bytes",
 ]

@@ -12,14 +12,15 @@ from compiler.ir.values import OPEN, PLAIN, Clamp, View
 
 @dataclass(frozen=True)
 class Residual:
-    """A fused addition: the operator's own result is operand a, ``value`` seen through ``view`` operand b,
-    which ``subtract`` takes off instead.
+    """A fused addition of the operator's own result and ``value`` seen through ``view``, in this order; ``first``:
+    the other way round. ``subtract`` takes the second of the two off instead.
     """
 
     value: str
     view: View
     clamp: Clamp
     subtract: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,3 +158,13 @@ def place(graph: Graph, name: str) -> Place:
         row, col, channel = row + value.window.row, col + value.window.col, channel + value.window.channel
         value = graph.values[value.window.parent]
     return Place(value, row, col, channel)
+
+
+def share_bytes(graph: Graph, one: str, other: str) -> bool:
+    """Whether two values have a byte in common: the same one, or windows of one map that meet."""
+    a, b = place(graph, one), place(graph, other)
+    if a.root.name != b.root.name:
+        return False
+    first, second = graph.values[one].shape, graph.values[other].shape
+    starts = zip((a.row, a.col, a.channel), first, (b.row, b.col, b.channel), second, strict=True)
+    return all(mine < its + extent and its < mine + length for mine, length, its, extent in starts)

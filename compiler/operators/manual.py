@@ -73,7 +73,8 @@ def _drivers() -> str:
         "`compile --driver VERSION` makes a program for the oldest driver in the field. What that one lacks is placed\n"
         "elsewhere, byte for byte the same, and the report has a line for each: `node: on the CPU, because driver\n"
         "1.0.0 lacks what 1.1.0 has`. Only what nothing else can run is refused. A subtraction, fused or not, needs\n"
-        "1.1.0 like the tables."
+        "1.1.0 like the tables. An addition or subtraction whose second operand is made by a convolution\n"
+        "is fused into it for 1.3.0 and later, and is a command of its own for an older driver."
     )
     rows = [f"| {what} | {MINIMUM_DRIVER[kind]} | {FALLBACKS.get(kind, '')} |" for what, kind in _COMMANDS.items()]
     assert {*_COMMANDS.values(), Part, Clip} >= set(MINIMUM_DRIVER)

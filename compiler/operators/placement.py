@@ -44,6 +44,9 @@ HOST_REASONS: Mapping[HostFunction, str] = {
     HostFunction.GLOBAL_MOTION_WARP: "addresses that depend on data have no NPU command",
 }
 
+RESIDUAL_FIRST_DRIVER = "1.3.0"
+"""The oldest driver that adds a convolution's result as the second operand."""
+
 FIRST_DRIVER, WINDOWS = "1.0.0", "1.1.0"
 MINIMUM_DRIVER: Mapping[type, str] = {
     Conv: "1.0.0",
@@ -94,15 +97,17 @@ def host_reason(step: Simple) -> str:
 
 
 def minimum_driver(step: Simple) -> str:
-    """The oldest driver that runs an operator. A subtraction needs the second driver, an addition the first; every
-    driver hands over to the host processor, but the functions of HOST are newer.
+    """The oldest driver that runs an operator. A subtraction needs the second driver, an addition the first, and one
+    that is fused behind its second operand the fourth; every driver hands over to the host processor, but the functions
+    of HOST are newer.
     """
     if isinstance(step, Add | Move | Table | Mul | Pool | Resize) and step.host:
         return FIRST_DRIVER
     if isinstance(step, Add) and step.subtract:
         return "1.1.0"
-    if isinstance(step, Conv) and step.residual is not None and step.residual.subtract:
-        return "1.1.0"
+    if isinstance(step, Conv) and step.residual is not None:
+        subtraction = "1.1.0" if step.residual.subtract else MINIMUM_DRIVER[Conv]
+        return RESIDUAL_FIRST_DRIVER if step.residual.first else subtraction
     return MINIMUM_DRIVER.get(type(step), "1.1.0")
 
 
@@ -118,6 +123,11 @@ def _lacks(graph: Graph, driver: str) -> Iterator[str]:
             yield f"{node}: {type(step).__name__} needs driver {needed}, {driver} lacks it"
         elif touches_window(graph, step) and version(driver) < version(WINDOWS):
             yield f"{node}: windows of a map need driver {WINDOWS}, {driver} lacks them"
+
+
+def older(driver: str, needed: str) -> bool:
+    """Whether a driver version is below another; raises ValueError when one is none."""
+    return version(driver) < version(needed)
 
 
 def lacked(step: Simple, driver: str) -> str:

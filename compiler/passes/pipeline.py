@@ -1,5 +1,6 @@
 """The order of the passes, and what they said. Order matters: clamps before tables, borders and channel orders before
-layouts, layouts before joins, joins before additions, and last what has no command of its own.
+layouts, layouts before joins, joins before additions, and last what has no command of its own. Joins in place may leave
+operands without a reader, so dead code goes twice.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from compiler.passes.residual_fusion import ResidualFusion
 from compiler.passes.space_to_depth_sinking import SpaceToDepthSinking
 from compiler.passes.table_fusion import TableFusion
 
-NEEDED: tuple[Pass, ...] = (ClampFolding(), Legalisation())
-"""What no program can do without: an integer convolution has its clamp, and every operator a command."""
+NEEDED: tuple[Pass, ...] = (DeadCode(), ClampFolding(), Legalisation())
+"""What no program can do without: nothing is made in vain, an integer convolution has its clamp, and every operator a
+command.
+"""
 
 PASSES: tuple[Pass, ...] = (
     DeadCode(),
@@ -31,9 +34,16 @@ PASSES: tuple[Pass, ...] = (
     SpaceToDepthSinking(),
     PixelShuffleHoisting(),
     ConcatInPlace(),
+    DeadCode(),
     ResidualFusion(),
     Legalisation(),
 )
+
+
+OLD_PASSES: tuple[Pass, ...] = tuple(
+    ResidualFusion(residual_first=False) if isinstance(step, ResidualFusion) else step for step in PASSES
+)
+"""For drivers that add a convolution's result as the first operand only."""
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ _LOW, _HIGH = 2.0**-14, 2.0**8
 
 
 def check_scales(frame: Frame, index: int, command: Command) -> None:
-    """Scales of an addition or product are positive and finite (b may be subtracted), the clamp is not
-    empty.
+    """Scales of an addition or product are positive and finite (the second operand may be subtracted), the
+    clamp is not empty.
     """
     frame.clamp(index, command.add_lo, command.add_hi)
     scales = command.a_scale, command.b_scale, command.c_scale
-    trouble = _scales_problem(*scales, ratios=command.op != Op.MUL)
+    first, second = (1, 0) if command.residual_first else (0, 1)
+    trouble = _scales_problem(scales[first], scales[second], command.c_scale, ratios=command.op != Op.MUL)
     if trouble:
         frame.report.add(index, "quantisation", f"scales {scales}: {trouble}")
 

@@ -10,7 +10,14 @@ import numpy.typing as npt
 
 from compiler.verifier.regions import Region
 from contracts.npu import COMMAND, REGION, Op
-from contracts.npu.program import FLAG_DISPATCH, FLAG_GLOBAL, FLAG_HOST, FLAG_LAUNCH, FLAG_PER_CHANNEL
+from contracts.npu.program import (
+    FLAG_DISPATCH,
+    FLAG_GLOBAL,
+    FLAG_HOST,
+    FLAG_LAUNCH,
+    FLAG_PER_CHANNEL,
+    FLAG_RESIDUAL_FIRST,
+)
 
 
 class Command(NamedTuple):
@@ -64,6 +71,11 @@ class Command(NamedTuple):
         """First command of a later stripe of its kernel."""
         return bool(self.flags & FLAG_DISPATCH)
 
+    @property
+    def residual_first(self) -> bool:
+        """The residual is the first operand of the addition, the convolution's result the second."""
+        return bool(self.flags & FLAG_RESIDUAL_FIRST)
+
 
 _KERNEL = ("kh", "kw", "sh", "sw", "dh", "dw", "pt", "pb", "pl", "pr")
 _REQUANTIZE = ("input_zp", "out_zp", "clamp_lo", "clamp_hi")
@@ -114,12 +126,13 @@ def reserved_set(stream: npt.NDArray[np.void]) -> Iterator[int]:
 
 def form_problem(command: Command) -> str | None:
     """The first field that is set without a meaning for the operation; None when there is none."""
-    if command.flags & ~_FLAGS.get(command.op, _STRIPE):
+    with_addition = command.op == Op.CONV and command.residual.space != 0
+    known = _FLAGS.get(command.op, _STRIPE) | (FLAG_RESIDUAL_FIRST if with_addition else 0)
+    if command.flags & ~known:
         return f"flags {command.flags} have no meaning here"
     if command.op not in _USED:
         return None
     used = _USED[command.op]
-    with_addition = command.op == Op.CONV and command.residual.space != 0
     if "residual" not in used and not with_addition and command.residual != _NOTHING:
         return "a residual without a space" if command.op == Op.CONV else "a residual that the operation does not read"
     for name in _UNUSED[command.op]:

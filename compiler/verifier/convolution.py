@@ -116,7 +116,7 @@ def _fused_addition(
         frame.report.add(index, "extents", f"residual {region.logical} against dst {stored}")
     operand = frame.operand(index, region, command.b_zp, "residual")
     frame.scale(index, operand, command.b_scale, "residual")
-    name = ("sum", value, operand.name, *command[27:35])
+    name = ("sum", value, operand.name, command.residual_first, *command[27:35])
     frame.witness.see(index, name, command, operand)
     first = row * target.block if target.layout == Layout.D2S else row
     if UNKNOWN not in (value, operand.value) and frame.stripes.place(index, name, operand.row) != first:

@@ -17,12 +17,15 @@ import numpy.typing as npt
 
 from compiler.verifier.verify import verify_program
 from contracts.npu import COMMAND, REGION, NpuSpec, Program, ProgramWriter
+from contracts.npu.program import FLAG_RESIDUAL_FIRST
 
 Commands = npt.NDArray[np.void]
 Path = tuple[str, ...]
 
 IMMEDIATE = frozenset({"clamp_lo", "clamp_hi", "add_lo", "add_hi", "a_scale", "b_scale", "c_scale"})
-"""Parameters of arithmetic that a command says once, and nothing else in the program tells what they should be."""
+"""Parameters of arithmetic that a command says once, and nothing else in the program tells what they should be; so is
+the flag that exchanges the operands of a fused addition.
+"""
 
 _SPARE = frozenset({"reserved"})
 
@@ -44,7 +47,8 @@ class Mutation:
     @property
     def immediate(self) -> bool:
         """Whether it changes a parameter of arithmetic, not a place, an extent or an order."""
-        return self.path[-1] in IMMEDIATE
+        order = self.path == ("flags",) and int(self.before) ^ int(self.after) == FLAG_RESIDUAL_FIRST
+        return order or self.path[-1] in IMMEDIATE
 
     def __str__(self) -> str:
         return f"command {self.command}: {self.field} {self.before:g} -> {self.after:g}"

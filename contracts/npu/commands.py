@@ -58,6 +58,7 @@ FLAG_LAUNCH = 1  # first command of a kernel in the frame
 FLAG_DISPATCH = 2  # first command of each later stripe that re-enters the kernel
 FLAG_PER_CHANNEL = 4  # TABLE: one table for each channel
 FLAG_GLOBAL = 8  # POOL: one window, the whole map
+FLAG_RESIDUAL_FIRST = 16  # CONV: the residual is the first operand of the addition (format 3)
 FLAG_HOST = 32  # ADD, SHUFFLE, TABLE, POOL, MUL, RESIZE: the host processor runs it, an old driver lacks it
 
 REGION = np.dtype(

@@ -3,7 +3,8 @@
 Written specification: ``docs/reference/program.md``. Reading copies nothing: every array is a read-only view
 of the caller's buffer. Invariants checked before anything is used: magic, format and arithmetic version,
 total length, SHA-256 of everything after the header, sections inside the file, aligned and disjoint, command
-streams that end with END; errors are those of ``errors.py``.
+streams that end with END and use nothing that their format lacks; errors are those of ``errors.py``.
+A file says the oldest format that has all it uses, so that an old reader takes whatever it understands.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from contracts.npu.commands import (
     FLAG_HOST,
     FLAG_LAUNCH,
     FLAG_PER_CHANNEL,
+    FLAG_RESIDUAL_FIRST,
     REGION,
     Layout,
     Op,
@@ -46,6 +48,7 @@ __all__ = [
     "FLAG_HOST",
     "FLAG_LAUNCH",
     "FLAG_PER_CHANNEL",
+    "FLAG_RESIDUAL_FIRST",
     "REGION",
     "DamagedProgram",
     "ForeignProgram",
@@ -64,7 +67,8 @@ __all__ = [
 ]
 
 MAGIC = b"ELNP"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+OLDEST_FORMAT = 2  # knows no FLAG_RESIDUAL_FIRST
 ARITHMETIC_VERSION = 1
 ALIGNMENT = 128
 MAX_SECTIONS = 256
@@ -148,7 +152,7 @@ class ProgramWriter:
         payload = bytes(table).ljust(offset - ALIGNMENT, b"\0") + bytes(body)
         header = _HEADER.pack(
             MAGIC,
-            FORMAT_VERSION,
+            max(_format_of(stream) for stream in self._streams) if self._streams else OLDEST_FORMAT,
             ARITHMETIC_VERSION,
             self._target.encode(),
             self._build_id,
@@ -161,10 +165,10 @@ class ProgramWriter:
 
 
 def _open(view: memoryview) -> Program:
-    target, build_id, count = _check_header(view)
+    version, target, build_id, count = _check_header(view)
     sections = _section_table(view, count)
     profiles = tuple(Profile.parse(raw) for raw in _list(sections, Section.PROFILES))
-    streams = tuple(_stream(sections, index) for index in range(len(profiles)))
+    streams = tuple(_stream(sections, index, version) for index in range(len(profiles)))
     return Program(
         target=target,
         build_id=build_id,
@@ -176,16 +180,16 @@ def _open(view: memoryview) -> Program:
     )
 
 
-def _check_header(view: memoryview) -> tuple[str, bytes, int]:
+def _check_header(view: memoryview) -> tuple[int, str, bytes, int]:
     if len(view) < ALIGNMENT:
         raise TruncatedProgram(f"program: {len(view)} bytes, a header has {ALIGNMENT}; fetch the file again")
     magic, version, arithmetic, target, build_id, count, _, total, digest = _HEADER.unpack_from(view)
     if magic != MAGIC:
         raise ForeignProgram(f"program: magic {magic!r} is not {MAGIC!r}; this is not an NPU program")
-    if (version, arithmetic) != (FORMAT_VERSION, ARITHMETIC_VERSION):
+    if not OLDEST_FORMAT <= version <= FORMAT_VERSION or arithmetic != ARITHMETIC_VERSION:
         raise ForeignProgram(
-            f"program: format {version}, arithmetic {arithmetic}; this code reads {FORMAT_VERSION} and "
-            f"{ARITHMETIC_VERSION}; compile the model with a matching compiler"
+            f"program: format {version}, arithmetic {arithmetic}; this code reads {OLDEST_FORMAT} to {FORMAT_VERSION} "
+            f"and {ARITHMETIC_VERSION}; compile the model with a matching compiler"
         )
     if len(view) < total:
         raise TruncatedProgram(f"program: {len(view)} of {total} bytes; fetch the file again")
@@ -193,7 +197,7 @@ def _check_header(view: memoryview) -> tuple[str, bytes, int]:
         raise DamagedProgram(f"program: {len(view)} bytes for {total}, {count} sections; fetch the file again")
     if hashlib.sha256(view[ALIGNMENT:]).digest() != digest:
         raise DamagedProgram("program: SHA-256 of the content differs from the header; fetch the file again")
-    return target.rstrip(b"\0").decode("utf-8", "replace"), build_id, count
+    return version, target.rstrip(b"\0").decode("utf-8", "replace"), build_id, count
 
 
 def _section_table(view: memoryview, count: int) -> dict[tuple[int, int], memoryview]:
@@ -233,14 +237,24 @@ def _list(sections: dict[tuple[int, int], memoryview], kind: Section) -> list[An
     return value
 
 
-def _stream(sections: dict[tuple[int, int], memoryview], profile: int) -> npt.NDArray[np.void]:
+def _stream(sections: dict[tuple[int, int], memoryview], profile: int, version: int) -> npt.NDArray[np.void]:
     data = _section(sections, Section.COMMANDS, profile)
     if len(data) == 0 or len(data) % COMMAND.itemsize:
         raise DamagedProgram(f"program section COMMANDS of profile {profile}: {len(data)} bytes is no whole stream")
     stream = np.frombuffer(data, dtype=COMMAND)
     if stream[-1]["op"] != Op.END:
         raise DamagedProgram(f"program section COMMANDS of profile {profile}: no END; compile the model again")
+    if _format_of(stream) > version:
+        raise DamagedProgram(
+            f"program section COMMANDS of profile {profile}: a residual that comes first in format {version}; "
+            "compile the model again"
+        )
     return stream
+
+
+def _format_of(stream: npt.NDArray[np.void]) -> int:
+    """The oldest format that has all that a stream uses."""
+    return FORMAT_VERSION if (stream["flags"] & FLAG_RESIDUAL_FIRST).any() else OLDEST_FORMAT
 
 
 def _json(value: object) -> bytes:

@@ -30,8 +30,17 @@ MAC_BYTES = 32
 _HEADER = struct.Struct("<4sBBH16s16sIIIfHH24s32s")
 _TRIANGLE = SUBSPACE * (SUBSPACE + 1) // 2
 _BODY = 2 * DIMENSIONS + DIMENSIONS + 2 * _TRIANGLE + 2 * HISTOGRAMS * BINS
+_UPPER = np.triu_indices(SUBSPACE)
 REPORT_BYTES = _HEADER.size + _BODY + 4 + MAC_BYTES
 SATURATED = 1
+LARGEST_MEAN = 8.01
+"""Reference units are clipped to +/- 8; the rest is rounding."""
+LARGEST_VARIANCE = 8.0**2 * 1.03
+LARGEST_SCORE = 1_000.0
+"""Decibels; no quality net scores beyond."""
+
+_VARIANCES: NDArray[np.float32] = np.exp2((np.arange(256) - LOG_ZERO) * LOG_STEP).astype(np.float32)
+_VARIANCES[0] = 0.0
 
 
 class ReportError(ValueError):
@@ -97,7 +106,9 @@ def report_from(
 
 
 def encode_report(report: DriftReport, key: bytes) -> bytes:
-    """Write a report. Variances keep 3 % (a log step of 1/12 octave); histogram counts saturate at 65,535."""
+    """Write a report, the same bytes each time. Variances keep 6 % (a log step of 1/12 octave) and are rounded up or
+    down by chance, so that the mean over devices keeps far more; histogram counts saturate at 65,535.
+    """
     counts = np.minimum(report.histogram, 65_535).astype("<u2")
     flags = SATURATED if report.saturated or bool(np.any(report.histogram > 65_535)) else 0
     header = _HEADER.pack(
@@ -116,12 +127,12 @@ def encode_report(report: DriftReport, key: bytes) -> bytes:
         _text(report.tags.device_class, 24),
         _text(report.tags.scenario, 32),
     )
-    upper = report.projected_covariance[np.triu_indices(SUBSPACE)]
+    upper = report.projected_covariance[_UPPER]
     limit = np.finfo(np.float16).max
     body = b"".join(
         (
             np.clip(report.mean, -limit, limit).astype("<f2").tobytes(),
-            _encode_variance(report.variance).tobytes(),
+            _encode_variance(report.variance, _dither(report)).tobytes(),
             np.clip(upper, -limit, limit).astype("<f2").tobytes(),
             counts.tobytes(),
         )
@@ -135,7 +146,7 @@ def decode_report(data: bytes, key: bytes | None = None) -> DriftReport:
     """Read and check a report; with `key` its MAC too.
 
     Raises ReportError with reason `size`, `foreign`, `checksum`, `mac`, `tags`, `empty`, `not_finite`,
-    `zero_variance` or `counts`.
+    `range`, `zero_variance` or `counts`.
     """
     if len(data) != REPORT_BYTES:
         raise ReportError("size", f"a DRF1 report has {REPORT_BYTES} bytes, got {len(data)}")
@@ -157,8 +168,7 @@ def _parse(data: bytes) -> DriftReport:
     variance = _decode_variance(np.frombuffer(data, np.uint8, DIMENSIONS, offset))
     offset += DIMENSIONS
     covariance = np.zeros((SUBSPACE, SUBSPACE), dtype=np.float32)
-    covariance[np.triu_indices(SUBSPACE)] = np.frombuffer(data, "<f2", _TRIANGLE, offset)
-    covariance = covariance + np.triu(covariance, 1).T
+    covariance[_UPPER] = covariance.T[_UPPER] = np.frombuffer(data, "<f2", _TRIANGLE, offset)
     offset += 2 * _TRIANGLE
     counts = np.frombuffer(data, "<u2", HISTOGRAMS * BINS, offset).astype(np.int64).reshape(HISTOGRAMS, BINS)
     try:
@@ -190,6 +200,8 @@ def _checked(report: DriftReport) -> DriftReport:
     numbers = (report.mean, report.projected_covariance, np.array([report.score_mean]))
     if not all(bool(np.all(np.isfinite(values))) for values in numbers):
         raise ReportError("not_finite", "mean, covariance and score must be finite")
+    if _out_of_range(report):
+        raise ReportError("range", "mean, variance or score is larger than clipped frames can have")
     if not np.any(report.variance > 0) and report.frames > 1:
         raise ReportError("zero_variance", "every dimension has variance zero: the embedding stands still")
     sums = report.histogram.sum(axis=1)
@@ -198,16 +210,37 @@ def _checked(report: DriftReport) -> DriftReport:
     return report
 
 
-def _encode_variance(variance: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Code v > 0 as 1..255 on a log2 scale around 1; 0 stands for zero."""
-    safe = np.maximum(variance.astype(np.float64), 1e-12)
-    code = np.clip(np.rint(np.log2(safe) / LOG_STEP) + LOG_ZERO, 1, 255)
+def _out_of_range(report: DriftReport) -> bool:
+    """A single such device could carry a whole cohort away."""
+    return bool(
+        np.abs(report.mean).max() > LARGEST_MEAN
+        or report.variance.max() > LARGEST_VARIANCE
+        or np.diag(report.projected_covariance).min() < 0
+        or abs(report.score_mean) > LARGEST_SCORE
+    )
+
+
+def _encode_variance(variance: NDArray[np.float32], dither: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Code v > 0 as 1..255 on a log2 scale around 1; 0 stands for zero.
+
+    `dither` (each in 0..1) chooses between the codes below and above so that the expected variance is v: rounded to
+    the nearest, a fleet of devices that are alike would be wrong by 3 % together.
+    """
+    place = np.log2(np.maximum(variance.astype(np.float64), 1e-12)) / LOG_STEP + LOG_ZERO
+    below = np.floor(place)
+    share = (np.exp2((place - below) * LOG_STEP) - 1.0) / (2.0**LOG_STEP - 1.0)
+    code = np.clip(below + (dither < share), 1, 255)
     return np.where(variance > 0, code, 0).astype(np.uint8)
 
 
+def _dither(report: DriftReport) -> NDArray[np.float64]:
+    """A number in 0..1 for each dimension, from the pseudonym and the day: a report sent again has the same bytes."""
+    seed = bytes.fromhex(report.pseudonym) + struct.pack("<I", report.day)
+    return np.frombuffer(hashlib.shake_256(seed).digest(2 * DIMENSIONS), "<u2") / 65_536.0
+
+
 def _decode_variance(codes: NDArray[np.uint8]) -> NDArray[np.float32]:
-    value = np.exp2((codes.astype(np.float64) - LOG_ZERO) * LOG_STEP)
-    return np.where(codes == 0, 0.0, value).astype(np.float32)
+    return _VARIANCES[codes]
 
 
 def _text(value: str, size: int) -> bytes:

@@ -19,7 +19,16 @@ from contracts.wire.curation import (
     TrainingVector,
     TrainingVectorBatch,
 )
-from contracts.wire.drift import AlarmAction, Cohort, CohortDay, CohortList, DriftAlarm, DriftAlarmList, DriftState
+from contracts.wire.drift import (
+    AlarmAction,
+    Cohort,
+    CohortDay,
+    CohortList,
+    DriftAlarm,
+    DriftAlarmList,
+    DriftState,
+    MovedDirection,
+)
 from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse, EnrolmentTokenRequest
 from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
 from contracts.wire.limits import WireLimits
@@ -75,6 +84,7 @@ __all__ = [
     "InstallStage",
     "KillSwitch",
     "MetricInterval",
+    "MovedDirection",
     "OperatorAction",
     "Rollout",
     "RolloutList",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from contracts.wire.base import Answer, Message, Share
+from contracts.wire.base import Answer, Identifier, Message, Share
 from contracts.wire.limits import LIMITS
 
 Vector = Annotated[tuple[float, ...], Field(min_length=32, max_length=32)]
@@ -71,16 +71,46 @@ class CurationRun(Answer):
 
 
 class TrainingVector(Message):
-    """Where one training clip under one degradation lands in feature space."""
+    """Where one training clip under one degradation lands in feature space.
+
+    `clip` names the scene where a video has several (default: the video itself).
+    """
 
     video: Annotated[str, StringConstraints(max_length=128)]
     condition: Annotated[str, StringConstraints(max_length=64)]
     vector: Vector
+    clip: Annotated[str, StringConstraints(max_length=128)] | None = None
 
 
 class TrainingVectorBatch(Message):
-    """The training set of one model, as vectors. `revision` names it and makes the post idempotent."""
+    """The training set of one model, as vectors. `revision` names it and makes the post idempotent.
+
+    `embedding_id` tells whose vectors they are: they are compared with segments of that embedding only. Without it
+    they are taken for those of any.
+    """
 
     revision: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
     parent: str | None = None
+    embedding_id: Identifier | None = None
     vectors: Annotated[tuple[TrainingVector, ...], Field(min_length=1, max_length=LIMITS.training_vectors)]
+
+
+class EvaluationVector(Message):
+    """Where one held-out clip lands in feature space."""
+
+    clip: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    vector: Vector
+
+
+class EvaluationVectorBatch(Message):
+    """What models are judged by, as vectors: no training set may hold them. `revision` makes the post idempotent."""
+
+    revision: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
+    embedding_id: Identifier | None = None
+    vectors: Annotated[tuple[EvaluationVector, ...], Field(min_length=1, max_length=LIMITS.training_vectors)]
+
+
+class ApplyRequest(Message):
+    """Apply the plan of a run: `digest` is the one that was read with it."""
+
+    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

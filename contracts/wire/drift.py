@@ -25,10 +25,26 @@ class AlarmAction(StrEnum):
     COVERED = "covered"
     COOL_DOWN = "cool_down"
     BUDGET = "budget"
+    BENIGN = "benign"
+    NO_EXAMPLES = "no_examples"
+
+
+class MovedDirection(Answer):
+    """A row of the observer's projection along which the mean moved: signed, in reference standard deviations of one
+    frame, and in standard errors (`z`).
+    """
+
+    axis: int
+    shift: float
+    z: float
 
 
 class CohortDay(Answer):
-    """One cohort on one day. `z` is sigma-equivalent, `d` a bias-corrected effect size, `js` nats."""
+    """One cohort on one day. `z` is sigma-equivalent, `d` a bias-corrected effect size, `js` nats.
+
+    `residual` is the size of a change outside the 28 directions (negative: energy fell); `directions` are those that
+    moved most.
+    """
 
     cohort: str
     day: int
@@ -38,6 +54,8 @@ class CohortDay(Answer):
     z: float | None = None
     d: float | None = None
     js: float | None = None
+    residual: float | None = None
+    directions: tuple[MovedDirection, ...] = ()
     score_mean: float | None = None
 
 
@@ -65,6 +83,9 @@ class DriftAlarm(Answer):
     z: float
     d: float
     js: float | None = None
+    residual: float | None = None
+    directions: tuple[MovedDirection, ...] = ()
+    quality_fell: bool | None = None
     state: DriftState
     action: AlarmAction
     reason: str = ""

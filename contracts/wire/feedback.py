@@ -66,6 +66,8 @@ class HealthReport(Message):
     deadline_misses: Annotated[int, Field(ge=0)] = 0
     driver_errors: Annotated[int, Field(ge=0)] = 0
     cpu_frames: Annotated[int, Field(ge=0)] = 0
+    crashes: Annotated[int, Field(ge=0)] = 0
+    """Times that the process or the driver went down since the report before."""
     latency_p50_ms: Annotated[float, Field(ge=0)] = 0.0
     latency_p99_ms: Annotated[float, Field(ge=0)] = 0.0
     latency_relative_p99: Annotated[float, Field(ge=0, le=1e6)] = 0.0

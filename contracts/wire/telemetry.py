@@ -11,10 +11,12 @@ from typing import Annotated
 from pydantic import Field, StringConstraints, model_validator
 
 from contracts.device import DeviceTags
+from contracts.features import unpack_bytes
 from contracts.wire.base import Answer, Identifier, Message, Pseudonym
 from contracts.wire.limits import LIMITS
 
 MAX_CODES_BASE64 = 48_000
+MAX_CODES = 72_000
 
 
 class SegmentUpload(Message):
@@ -43,9 +45,9 @@ class SegmentUpload(Message):
     @model_validator(mode="after")
     def _codes_fit_the_shape(self) -> SegmentUpload:
         values = self.frames * self.height * self.width * self.channels
-        expected = 4 * (((values + 1) // 2 + 2) // 3)
-        if len(self.codes) != expected:
-            raise ValueError(f"codes must be {expected} base64 characters for this shape, got {len(self.codes)}")
+        if values > MAX_CODES:
+            raise ValueError(f"at most {MAX_CODES} codes fit a segment, got {values}; send fewer frames")
+        unpack_bytes(self.codes, (values + 1) // 2)
         return self
 
 

@@ -10,7 +10,7 @@ import httpx
 
 from contracts.clock import Clock
 from edge_agent.agent import Agent
-from edge_agent.compose import DeviceSettings, Shared, build_agent, join
+from edge_agent.compose import DeviceSettings, Shared, build_agent, factory_digest, join
 from edge_agent.disk import Disk
 from edge_agent.enrol import Identity, lone_identity
 from edge_agent.errors import AgentError, VideoError
@@ -81,7 +81,8 @@ class FleetDevice:
         if not around.config.platform_url:
             return self._build(lone_identity(folder, around.disk), None)
         plain = Transport(around.config.platform_url, around.client, attempts=1)
-        identity = join(folder, plain, around.config.enrolment_token, tags, around.disk)
+        running = factory_digest(self._settings.factory)
+        identity = join(folder, plain, around.config.enrolment_token, tags, around.disk, running)
         signed = plain.with_token(identity.access_token)
         around.feed.use(signed)
         return self._build(identity, signed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -75,14 +76,15 @@ class PoolSource:
     def next(self) -> SourceFrame | None:
         """Return the next sampled frame. Raises VideoError when no clip of the schedule is readable."""
         entry = self._schedule.at(self._now())
-        if entry is not self._entry or self._left <= 0:
+        moved = entry is not self._entry or self._left <= 0
+        if moved:
             self._entry = entry
             self._move(entry)
         frames = self._pool.clip(self._path)
         self._left -= 1
-        frame = frames[self._place % len(frames)]
+        place = self._place % len(frames)
         self._place += 1
-        return frame
+        return replace(frames[place], first=True) if moved or place == 0 else frames[place]
 
     def close(self) -> None:
         return None

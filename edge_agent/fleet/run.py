@@ -133,7 +133,7 @@ class Fleet:
         settings = DeviceSettings(
             folder=config.state_dir / "devices" / f"{group.name}-{number:04d}",
             factory=config.factory_bundle,
-            observation=observation_settings(group.tags, config.drift.minimum_frames, config.hard),
+            observation=observation_settings(group.tags, config.drift, config.hard),
             loop=loop_settings(config.upscale_every, 1, config.health, config.trial),
             outbox_entries=config.outbox_entries,
         )

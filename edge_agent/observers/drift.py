@@ -1,8 +1,9 @@
 """Drift: moments of the embedding over a day, reported once the day is over.
 
 Statistics of two embeddings are never mixed: a new observer closes the report of the old one. A day with
-too few frames is not reported, because a report of a handful of frames would almost be the frames. The
-running day can be saved and loaded, so that a restart does not lose it.
+too few frames or of a single call is not reported, because a report of a handful of frames would almost be
+the frames, and that of one call would describe one room. A pause without frames begins another session; a
+restart alone does not. The running day can be saved and loaded, so that a restart does not lose it.
 """
 
 from __future__ import annotations
@@ -32,15 +33,26 @@ class Day:
     sessions: int = 1
     scores: float = 0.0
     segments: int = 0
+    seen_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a day needs before it may be reported. `pause_s`: simulated seconds without a frame that end a session."""
+
+    frames: int = 300
+    sessions: int = 2
+    pause_s: float = 900.0
 
 
 class DriftObserver:
     """Accumulates one day at a time."""
 
-    def __init__(self, identity: Identity, tags: DeviceTags, minimum_frames: int) -> None:
-        self._identity, self._tags, self._minimum = identity, tags, minimum_frames
+    def __init__(self, identity: Identity, tags: DeviceTags, evidence: Evidence) -> None:
+        self._identity, self._tags, self._evidence = identity, tags, evidence
         self._day: Day | None = None
         self.too_few = 0
+        self.one_session = 0
         self.refused = 0
 
     @property
@@ -54,7 +66,10 @@ class DriftObserver:
         """Take a frame; return the encoded report of the day before when a new day begins."""
         report = self.roll(observer.embedding_id, now)
         if self._day is None:
-            self._day = Day(day_of(now), observer.embedding_id, Moments())
+            self._day = Day(day_of(now), observer.embedding_id, Moments(), seen_at=now)
+        if now - self._day.seen_at > self._evidence.pause_s:
+            self._day.sessions += 1
+        self._day.seen_at = max(self._day.seen_at, now)
         z, clipped = observer.standardize(embedding)
         self._day.moments.add(z, *observer.project(z), clipped)
         self._day.scores += score
@@ -82,13 +97,11 @@ class DriftObserver:
         moments = {name: getattr(day.moments, name) for name in ARRAYS}
         counts = np.array([day.number, day.moments.count, day.moments.clipped, day.sessions, day.segments])
         name = np.frombuffer(day.embedding_id.encode("ascii"), np.uint8)
-        np.savez(buffer, counts=counts, scores=np.array([day.scores]), embedding_id=name, **moments)
+        np.savez(buffer, counts=counts, scores=np.array([day.scores, day.seen_at]), embedding_id=name, **moments)
         return buffer.getvalue()
 
     def load(self, data: bytes) -> None:
-        """Go on with a saved day, as another session. Damaged bytes are ignored: a day is lost, not the
-        device.
-        """
+        """Go on with a saved day. Damaged bytes are ignored: a day is lost, not the device."""
         if not data:
             return
         try:
@@ -96,13 +109,17 @@ class DriftObserver:
                 number, count, clipped, sessions, segments = (int(v) for v in saved["counts"])
                 moments = Moments(count, clipped, *(saved[name] for name in ARRAYS))
                 name = saved["embedding_id"].tobytes().decode("ascii")
-                self._day = Day(number, name, moments, sessions + 1, float(saved["scores"][0]), segments)
+                scores, seen_at = (float(value) for value in saved["scores"])
+                self._day = Day(number, name, moments, sessions, scores, segments, seen_at)
         except Exception:  # an archive damaged by a power cut fails in many ways
             self._day = None
 
     def _report(self, day: Day) -> bytes | None:
-        if day.moments.count < self._minimum:
+        if day.moments.count < self._evidence.frames:
             self.too_few += 1
+            return None
+        if day.sessions < self._evidence.sessions:
+            self.one_session += 1
             return None
         try:
             return encode_report(self._filled(day), self._identity.report_key)

@@ -3,7 +3,7 @@
 A segment is taken when the score stays over the threshold for some frames in a row. Four brakes keep the
 number low when neighbouring scores are alike: hysteresis (no second segment of one spell), a re-arm time, a
 token bucket per day, and suppression of segments whose features nearly equal one already sent. What is kept
-is 4-bit codes of at most 16 channels at 1/32 resolution.
+is 4-bit codes of at most 16 channels at 1/32 resolution, the cells of each frame sorted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from contracts.device import DeviceTags
 from contracts.features import CHANNELS, pack_codes, quantize_codes, segment_vector
 from contracts.wire import SegmentUpload
 from contracts.wire.limits import LIMITS as WIRE
+from edge_agent.observers.places import without_places
 
 Codes = NDArray[np.uint8]
 MAX_CODES = 70_000
@@ -157,7 +158,7 @@ def _upload(frames: list[HardFrame], codes: Codes, now: float, origin: Origin) -
         height=rows,
         width=columns,
         channels=channels,
-        codes=pack_codes(codes),
+        codes=pack_codes(without_places(codes)),
         score_mean=float(scores.mean()),
         score_max=float(scores.max()),
         motion=float(np.mean([frame.motion for frame in frames])),

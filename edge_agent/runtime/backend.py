@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,14 @@ class Backend(Protocol):
 
     def observe(self, frame: Pixels) -> Observation:
         """Raises FrameUnfit; BackendFailed or DriverError when this frame failed."""
+
+
+@runtime_checkable
+class StreamBackend(Protocol):
+    """What a backend adds when its nets may keep something from frame to frame."""
+
+    def reset(self) -> None:
+        """Begin a new stream: the next frame sees states as before the first one. Never fails."""
 
 
 @dataclass(frozen=True)

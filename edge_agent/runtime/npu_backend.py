@@ -2,7 +2,7 @@
 
 A bundle may carry a second, little set of kernels for the chip's little core (piece `model-little.npu`); on a device
 with a climate the backend goes over to it when the device is hot or nearly empty, and back when it has recovered. What
-a recurrent net keeps goes with it.
+a recurrent net keeps goes with it; it begins anew when the size of the frames changes.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class NpuBackend:
         self._limits = limits or KernelSetLimits()
         self._loaded: _Loaded | None = None
         self._set = KernelSet.BIG
+        self._shape: tuple[int, ...] = ()
         self.switches: deque[SetSwitch] = deque(maxlen=SWITCHES_KEPT)
 
     @property
@@ -72,13 +73,19 @@ class NpuBackend:
         models = _load_sets(bundle, device)
         quality = device.load(bundle.program(device_class, "quality"))
         outputs = {output.name: output for output in quality.program.profiles[0].outputs}
+        if not self._options.shared:
+            _warm(device, (*models.values(), quality))
         self._loaded = _Loaded(device, models, quality, outputs["embedding"])
         self._set = KernelSet.BIG
+        self.reset()
 
     def upscale(self, frame: Pixels) -> Upscaled:
         loaded = self._ready()
         switch = self._choose(loaded)
+        if frame.shape != self._shape:
+            self.reset()
         result = self._run(loaded.device, loaded.models[self._set], frame)
+        self._shape = frame.shape
         (image,) = result.outputs.values()
         return Upscaled(image, result.simulated_ms, lambda: [*_switch_span(switch), *_spans(result)])
 
@@ -88,6 +95,10 @@ class NpuBackend:
         output = loaded.embedding
         embedding = dequantized_mean(result.outputs["embedding"], output.scale, output.zero_point)
         return Observation(result.outputs["features"], embedding, result.simulated_ms)
+
+    def reset(self) -> None:
+        """Begin a new stream."""
+        self._ready().device.reset()
 
     def idle(self, seconds: float) -> None:
         """Let the device rest between frames; what heats up only cools down when time goes by."""
@@ -129,6 +140,13 @@ def _load_sets(bundle: Bundle, device: NpuDevice) -> dict[KernelSet, LoadedProgr
         missing = sorted(big - little)
         raise ProgramRefused(f"no little kernels for frames {missing}", piece, "build both sets for the same sizes")
     return sets
+
+
+def _warm(device: NpuDevice, programs: Sequence[LoadedProgram]) -> None:
+    """Bind every profile now, so that the first frame of a new bundle is as quick as the others."""
+    for program in programs:
+        for index in range(len(program.program.profiles)):
+            device.make_ready(program, index)
 
 
 def _switch_span(switch: SetSwitch | None) -> list[Span]:

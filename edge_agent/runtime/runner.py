@@ -2,7 +2,8 @@
 fails.
 
 Invariants: `upscale` returns an image for every frame that fits, whatever the backends do; errors, late
-frames and frames on the CPU are counted; loading a bundle is all or nothing for the primary backend.
+frames and frames on the CPU are counted; loading a bundle is all or nothing for the primary backend; a net that keeps
+states never sees those of a frame further back than `MISSED` frames that another backend served.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Generic, TypeVar
 from contracts.bundle import Bundle
 from contracts.clock import Clock
 from edge_agent.runtime import bicubic
-from edge_agent.runtime.backend import Backend, FrameUnfit, Observation, Pixels, Span, Upscaled
+from edge_agent.runtime.backend import Backend, FrameUnfit, Observation, Pixels, Span, StreamBackend, Upscaled
 from edge_agent.runtime.healing import Choice, Event, Healing, HealingLimits, State, after, plan
 from edge_agent.runtime.trace import FrameTrace, TraceRing
 
 log = logging.getLogger(__name__)
+MISSED = 1
 Result = TypeVar("Result", Upscaled, Observation)
 
 
@@ -69,6 +71,8 @@ class Runner:
         self.healing = Healing()
         self.counts = Counts()
         self._number = 0
+        self._upscales = 0
+        self._upscaled: dict[Choice, int] = {}
 
     @property
     def state(self) -> State:
@@ -85,10 +89,16 @@ class Runner:
         for backend in reversed(self._backends.values()):
             backend.load(bundle, device_class)
         self.healing = Healing()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a new stream: what the nets keep from frame to frame is forgotten."""
+        self._upscaled.clear()
 
     def upscale(self, frame: Pixels) -> Served[Upscaled]:
         """Return the frame at twice its size; raises FrameUnfit only."""
-        served = self._serve("upscale", lambda backend: backend.upscale(frame))
+        self._upscales += 1
+        served = self._serve("upscale", lambda backend: self._upscale(backend, frame))
         if served.result is None:
             served = replace(served, result=Upscaled(bicubic.double(frame), None), choice=Choice.LAST_RESORT)
         counts = self.counts
@@ -101,6 +111,16 @@ class Runner:
             plain=counts.plain + (served.choice is Choice.LAST_RESORT),
         )
         return served
+
+    def _upscale(self, backend: Backend, frame: Pixels) -> Upscaled:
+        """Upscale on a backend, from the beginning when what it kept is too old."""
+        choice = next(choice for choice, one in self._backends.items() if one is backend)
+        before = self._upscaled.get(choice)
+        if isinstance(backend, StreamBackend) and (before is None or self._upscales - before > 1 + MISSED):
+            backend.reset()
+        result = backend.upscale(frame)
+        self._upscaled[choice] = self._upscales
+        return result
 
     def observe(self, frame: Pixels) -> Served[Observation]:
         """Return what the quality net sees, or no result when no backend could; raises FrameUnfit only."""
@@ -150,6 +170,8 @@ class Runner:
             log.warning("healing: %s -> %s after %s", before.value, self.healing.state.value, event.value)
 
     def _record(self, work: str, began: float, served: Served[Result]) -> None:
+        if not self.trace.on:
+            return
         anomalies = []
         if served.errors:
             anomalies.append(f"{served.errors} backend errors")

@@ -45,6 +45,8 @@ class FrameTrace:
 class TraceRing:
     """The ring and the kept frames."""
 
+    on = True
+
     def __init__(self, limits: TraceLimits | None = None) -> None:
         self._limits = limits or TraceLimits()
         self._ring: deque[FrameTrace] = deque(maxlen=self._limits.ring)
@@ -70,6 +72,15 @@ class TraceRing:
     def chrome_json(self, process: str = "edgeloop agent") -> str:
         """Return the trace in Chrome's format (chrome://tracing, Perfetto)."""
         return json.dumps({"traceEvents": list(_events(self.frames(), process)), "displayTimeUnit": "ms"})
+
+
+class Untraced(TraceRing):
+    """Tracing switched off."""
+
+    on = False
+
+    def record(self, frame: FrameTrace) -> None:
+        """Forget it."""
 
 
 def _events(frames: Iterable[FrameTrace], process: str) -> Iterable[dict[str, object]]:

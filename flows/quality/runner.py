@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from contracts.features import quantize_codes, segment_vector
 from flows.data.clips import Frames
+from flows.inference import cpu_session
 
 _FEATURE_STEPS = 255.0
 
@@ -36,9 +36,7 @@ class QualityRunner:
     """ONNX Runtime on one thread; features lie on the 1/255 grid by construction."""
 
     def __init__(self, model: bytes) -> None:
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = 1
-        self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self._session = cpu_session(model)
 
     def observe(self, frames: Frames) -> Observation:
         """Observe received frames [n, h, w, 3]."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from flows.data.clips import Frames
+from flows.inference import cpu_session
 from flows.quant.lsq import ActivationQuantizer, QuantConv2d
 from flows.quant.networks import QuantBlock, QuantQualityNet, QuantVsrNet
 from flows.quant.qdq import ConvCodes, Edge, Encoding, QdqWriter
@@ -107,7 +108,7 @@ def agreement(network: nn.Module, model: bytes, frames: Frames, scale: float = 1
         expected = [np.rint(_first(network(torch.from_numpy(x))) / scale) for x in images]
     found: list[tuple[int, float]] = []
     for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
-        session = _session(model, level)
+        session = cpu_session(model, level)
         outputs = [np.rint(session.run(None, {"x": x})[0] / scale) for x in images]
         steps = np.concatenate([np.abs(a - b).ravel() for a, b in zip(outputs, expected, strict=True)])
         found.append((int(steps.max()), float((steps > 0).mean())))
@@ -121,12 +122,6 @@ def _first(outputs: Tensor | tuple[Tensor, ...]) -> np.ndarray:
 def _dither(frames: Frames) -> Frames:
     noise = np.random.default_rng(0).integers(-2, 3, frames.shape)
     return np.asarray(np.clip(frames.astype(np.int16) + noise, 0, 255), dtype=np.uint8)
-
-
-def _session(model: bytes, level: ort.GraphOptimizationLevel) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.graph_optimization_level, options.intra_op_num_threads = level, 1
-    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def proven_vsr(network: QuantVsrNet, frames: Frames) -> tuple[bytes, Agreement]:
@@ -171,6 +166,6 @@ def _residual(writer: QdqWriter, name: str, source: Edge, block: QuantBlock) -> 
     middle = _conv_relu(writer, f"{name}_expand", source, block.expand, block.mid_grid)
     linear = writer.conv(f"{name}_project", middle, conv_codes(block.project, middle.encoding))
     branch = writer.quantize(linear, encoding(block.branch_grid))
-    # The device adds a convolution's result as the first operand; the order decides rounding ties.
+    # A convolution's result first: drivers before 1.3.0 fuse this order only (it decides rounding ties).
     total = writer.node("Add", [branch.name, source.name], f"{name}_sum")
     return writer.quantize(total, encoding(block.sum_grid))

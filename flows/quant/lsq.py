@@ -109,24 +109,21 @@ class QuantConv2d(nn.Module):
     def forward(self, x: Tensor, input_scale: Tensor) -> Tensor:
         """Convolution of x, which lies on a grid of `input_scale`.
 
-        When not training, sums are taken over integer codes, which float32 holds exactly up to 2^24, so that the result
-        is that of an integer accumulator. Otherwise rounding noise of float sums would flip codes now and then, and a
-        flipped code in an early layer reaches many pixels.
+        `flows.quant.networks` uses `accumulated` instead where the result has to be the device's.
         """
         if not self.enabled:
             return F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
-        if not self.training:
-            return self._integer(x, input_scale)
         scale = self.weight_scale(input_scale)
         weight = self.weight_codes(input_scale) * scale.view(-1, 1, 1, 1)
         bias = self.bias_codes(input_scale) * (input_scale * scale)
         return F.conv2d(x, weight, bias, self.stride, self.padding)
 
-    def _integer(self, x: Tensor, input_scale: Tensor) -> Tensor:
+    def accumulated(self, x: Tensor, input_scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Sums over integer codes [n, out, h, w], which float32 holds exactly up to 2^24, and their scales [out]."""
         codes = (x / input_scale).round()
         total = F.conv2d(codes, self.weight_codes(input_scale), None, self.stride, self.padding)
         total = total + self.bias_codes(input_scale).view(1, -1, 1, 1)
-        return total * (input_scale * self.weight_scale(input_scale)).view(1, -1, 1, 1)
+        return total, input_scale.float() * self.weight_scale(input_scale).float()
 
     def _initial_scale(self) -> Tensor:
         peak = self.weight.detach().abs().amax(dim=(1, 2, 3)) / 127.0

@@ -1,4 +1,4 @@
-"""Quantised twins of the float networks. Their forward pass equals integer inference up to rounding ties.
+"""Quantised twins of the float networks. Set to evaluation, their forward pass is integer inference, bit for bit.
 
 Pinned grids: the input, the residual image before and after DepthToSpace (1/255, zero point 128) and the output live
 on the pixel grid, so that the last addition adds whole pixel steps and rounds once.
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from flows.quality.net import QualityNet
+from flows.quant.integer import added, requantized
 from flows.quant.lsq import PIXEL_SCALE, ActivationQuantizer, QuantConv2d
 from flows.tasks.vsr.architecture import D2S_BLOCK
 from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, space_to_depth
@@ -24,10 +25,12 @@ class QuantBlock(nn.Module):
         self.expand, self.project = QuantConv2d(block.expand), QuantConv2d(block.project)
         self.mid_grid, self.branch_grid, self.sum_grid = (ActivationQuantizer() for _ in range(3))
 
-    def forward(self, x: Tensor, scale: Tensor) -> Tensor:
-        """x on a grid of `scale`; the result is on `sum_grid`."""
-        middle = self.mid_grid(F.relu(self.expand(x, scale)))
-        branch = self.branch_grid(self.project(middle, self.mid_grid.scale))
+    def forward(self, x: Tensor, source: ActivationQuantizer) -> Tensor:
+        """x on the grid `source`; the result is on `sum_grid`."""
+        middle = through(self.expand, x, source.scale, self.mid_grid, relu=True)
+        branch = through(self.project, middle, self.mid_grid.scale, self.branch_grid)
+        if exact(self.project, self.sum_grid):
+            return added(branch, self.branch_grid, x, source, self.sum_grid)
         return torch.as_tensor(self.sum_grid(x + branch))
 
 
@@ -51,12 +54,12 @@ class QuantVsrNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Float RGB [n, 3, h, w] -> pixel grid [n, 3, 2h, 2w]."""
         x = self.input_grid(x)
-        y = self.head_grid(F.relu(self.head(space_to_depth(x), self.input_grid.scale)))
-        scale = self.head_grid.scale
+        y = through(self.head, space_to_depth(x), self.input_grid.scale, self.head_grid, relu=True)
+        grid = self.head_grid
         for block in self.blocks:
             assert isinstance(block, QuantBlock)
-            y, scale = block(y, scale), block.sum_grid.scale
-        residual = self.tail_grid(self.tail(y, scale))
+            y, grid = block(y, grid), block.sum_grid
+        residual = through(self.tail, y, grid.scale, self.tail_grid)
         return torch.as_tensor(self.output_grid(F.pixel_shuffle(residual, D2S_BLOCK) + anchor(x)))
 
 
@@ -80,5 +83,19 @@ class QuantQualityNet(nn.Module):
         y, scale = self.input_grid(x), self.input_grid.scale
         for conv, grid in zip(self.convs, self.grids, strict=True):
             assert isinstance(grid, ActivationQuantizer)
-            y, scale = grid(F.relu(conv(y, scale))), grid.scale
-        return y, self.embed_grid(F.relu(self.embed(y, scale)))
+            assert isinstance(conv, QuantConv2d)
+            y, scale = through(conv, y, scale, grid, relu=True), grid.scale
+        return y, through(self.embed, y, scale, self.embed_grid, relu=True)
+
+
+def through(conv: QuantConv2d, x: Tensor, scale: Tensor, grid: ActivationQuantizer, *, relu: bool = False) -> Tensor:
+    """Convolution of x, which lies on a grid of `scale`, onto `grid`."""
+    if exact(conv, grid):
+        return requantized(*conv.accumulated(x, scale), grid, relu=relu)
+    linear = conv(x, scale)
+    return torch.as_tensor(grid(F.relu(linear) if relu else linear))
+
+
+def exact(conv: QuantConv2d, grid: ActivationQuantizer) -> bool:
+    """Whether to compute as the device does: not while training or calibrating, nor with quantisation switched off."""
+    return not conv.training and conv.enabled and grid.enabled and grid.observer is None

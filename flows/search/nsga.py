@@ -7,7 +7,7 @@ and profiles is the second objective, and exceeding the gate's limit is a constr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,12 +75,17 @@ def search(
     latency: Latency,
     settings: SearchSettings | None = None,
     progress: Callable[[float], None] | None = None,
+    also: Sequence[Architecture] = (),
 ) -> SearchResult:
-    """Search the affected stages of `inherited`. Raises FlowError when no network meets the latency limit."""
+    """Search the affected stages of `inherited`; the networks in `also` are judged whatever the search draws.
+
+    Raises FlowError when no network meets the latency limit.
+    """
     chosen = settings or SearchSettings()
     genome = _Genome(space, inherited, affected or tuple(range(space.stages)))
     problem = _Problem(genome, quality, latency, chosen.limit)
-    problem.seed(inherited)
+    for architecture in (inherited, *also):
+        problem.seed(architecture)
     algorithm = NSGA2(
         pop_size=chosen.population,
         sampling=IntegerRandomSampling(),

@@ -11,6 +11,7 @@ from flows.search.adapt import adapt_supernet
 from flows.search.nsga import Candidate, SearchResult, SearchSettings, search
 from flows.search.sensitivity import affected_stages, stage_responses
 from flows.search.table import OperatorTable, measure_table
+from flows.search.widen import contains, widenings
 from flows.steps.context import RunContext
 from flows.steps.hard import TrainingPairs
 from flows.tasks.training import Budget
@@ -63,14 +64,20 @@ def search_architecture(run: RunContext, pairs: TrainingPairs, studied: Json) ->
     table = OperatorTable.from_json(run.folder.read("operator_table.json").decode())
     supernet.eval()
 
-    def quality(architecture: Architecture) -> float:
-        net = supernet.extract(architecture)
-        return 0.5 * (evaluate(net, pairs.normal_validation).psnr_y + evaluate(net, pairs.hard_validation).psnr_y)
+    production = _validated(parent_network(run), pairs)
 
+    def quality(architecture: Architecture) -> float:
+        slice_of_it = _validated(supernet.extract(architecture), pairs)
+        return max(slice_of_it, production) if contains(architecture, inherited) else slice_of_it
+
+    def latency(architecture: Architecture) -> float:
+        return cost_ratio(table, architecture, inherited)
+
+    settings = SearchSettings(limit=run.settings.latency_limit, seed=run.settings.seed)
+    wider = widenings(supernet.space, inherited, affected, latency, settings.limit)
     result = search(
-        supernet.space, inherited, affected, quality, lambda a: cost_ratio(table, a, inherited),
-        SearchSettings(limit=run.settings.latency_limit, seed=run.settings.seed),
-        progress=lambda share: run.progress("searching", share),
+        supernet.space, inherited, affected, quality, latency, settings,
+        progress=lambda share: run.progress("searching", share), also=wider,
     )  # fmt: skip
     return _search_json(result, inherited)
 
@@ -85,7 +92,7 @@ def cost_ratio(table: OperatorTable, architecture: Architecture, production: Arc
 def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     """Fine-tune the chosen network in float; the weights are `float.npz`."""
     architecture = Architecture.from_json(searched["chosen"])
-    net = inherit(parent_network(run), architecture)
+    net, start = start_network(run, architecture, pairs)
     finetune(
         net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
         settings=replace(FINETUNE, seed=run.settings.seed),
@@ -95,6 +102,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     run.folder.write("float.npz", save_net(net))
     return {
         "architecture": architecture.to_json(),
+        "start": start,
         "normal_validation": evaluate(net, pairs.normal_validation).psnr_y,
         "hard_validation": evaluate(net, pairs.hard_validation).psnr_y,
     }
@@ -120,11 +128,25 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     }
 
 
+def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPairs) -> tuple[VsrNet, str]:
+    """Where fine-tuning begins, and its name: production's weights, or the supernet's slice when that is better."""
+    inherited = inherit(parent_network(run), architecture)
+    own = load_supernet(run.folder.path / "supernet.npz").extract(architecture)
+    if _validated(own, pairs) > _validated(inherited, pairs):
+        return own, "supernet"
+    return inherited, "production"
+
+
 def parent_network(run: RunContext) -> VsrNet:
     """The production network in float: its own weights when they were kept, else the supernet's slice."""
     if run.parent.weights is not None:
         return load_net(run.parent.weights.read_bytes())
     return load_supernet(run.parent.supernet).extract(run.parent.architecture)
+
+
+def _validated(net: VsrNet, pairs: TrainingPairs) -> float:
+    """Mean dB of both conditions on the pairs set aside."""
+    return 0.5 * (evaluate(net, pairs.normal_validation).psnr_y + evaluate(net, pairs.hard_validation).psnr_y)
 
 
 def _budget(run: RunContext, share: float) -> Budget:

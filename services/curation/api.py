@@ -5,13 +5,16 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from contracts.clock import clock_from_environment
-from contracts.wire.curation import TrainingVectorBatch
-from services.curation import queries, runs, service
-from services.curation.limits import curation_settings
+from contracts.wire.curation import ApplyRequest, EvaluationVectorBatch, TrainingVectorBatch
+from services.curation import evaluation, queries, runs, service
+from services.curation.applying import PlanMismatch, PlanNotReady, PlanStale, WouldWipeOut, apply_plan
+from services.curation.evaluation import TrainingLeak
+from services.curation.limits import LIMITS, curation_settings
 from services.curation.models import ClusterRow, Run
 from services.curation.schemas import (
     ClusterDetail,
     CoverageReport,
+    EvaluationSetAnswer,
     RunDetail,
     SegmentInfo,
     TrainingSetAnswer,
@@ -21,7 +24,7 @@ from services.kit.audit import record
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.pages import Page, PageDep, page_of
-from services.kit.problems import Conflict, NotFound, declare
+from services.kit.problems import Conflict, FieldError, NotFound, declare
 
 router = APIRouter(tags=["curation"])
 
@@ -47,6 +50,10 @@ class NoSuchCluster(NotFound):
 
 class RevisionConflict(Conflict):
     slug, title = "revision-conflict", "The revision belongs to another training set"
+
+
+class LeakingTraining(Conflict):
+    slug, title = "training-leak", "The training set holds evaluation clips"
 
 
 @router.get("/v1/clusters", responses=declare(NoSuchRun))
@@ -85,26 +92,60 @@ def get_curation_run(_: Reader, session: SessionDep, run_id: Name) -> RunDetail:
     return queries.run_detail(session, run)
 
 
+@router.post(
+    "/v1/runs/{run_id}/apply", responses=declare(NoSuchRun, PlanNotReady, PlanMismatch, PlanStale, WouldWipeOut)
+)
+def apply_curation_plan(who: Writer, session: SessionDep, run_id: Name, asked: ApplyRequest) -> RunDetail:
+    """Let go of the segments that the run's plan does not keep. Applying it again changes nothing."""
+    run = _run(session, run_id)
+    assert run is not None  # a named run is found or refused
+    if apply_plan(session, run, asked.digest, clock_from_environment().now(), curation_settings()):
+        detail = {"digest": run.digest, "kept": run.kept, "dropped": run.dropped}
+        record(session, who, "curation.apply", f"curation-run:{run.id}", detail)
+    return queries.run_detail(session, run)
+
+
 @router.get("/v1/coverage", responses=declare(NoSuchRun))
 def get_coverage(_: Reader, session: SessionDep, run_id: RunId = None) -> CoverageReport:
     """How well the training set covers the clusters, before and after its newest revision."""
     return queries.coverage_report(session, _run(session, run_id))
 
 
-@router.post("/v1/training-vectors", responses=declare(RevisionConflict))
+@router.post("/v1/training-vectors", responses=declare(RevisionConflict, LeakingTraining))
 def post_training_vectors(who: Writer, session: SessionDep, batch: TrainingVectorBatch) -> TrainingSetAnswer:
     """Store a training set as vectors; its revision makes this idempotent. Coverage is computed at once."""
     now = clock_from_environment().now()
     try:
-        stored, new = service.post_training_set(session, batch, now, curation_settings())
+        posted = service.post_training_set(session, batch, now, curation_settings())
     except RevisionTaken as error:
         raise RevisionConflict(f"{error}; post changed vectors under a new revision") from error
-    if new:
+    except TrainingLeak as error:
+        raise LeakingTraining(str(error), errors=_places(error)) from error
+    stored, zeros = posted.stored, len(batch.vectors) - posted.stored.vectors
+    if posted.new:
         detail = {"vectors": stored.vectors, "parent": stored.parent}
         record(session, who, "curation.training-set", f"training-set:{stored.revision}", detail)
     return TrainingSetAnswer(
-        revision=stored.revision, vectors=stored.vectors, eps_cov=stored.eps_cov, duplicate=not new
+        revision=stored.revision,
+        vectors=stored.vectors,
+        eps_cov=stored.eps_cov,
+        duplicate=not posted.new,
+        left_out={"zero-vector": zeros} if zeros else {},
+        near_evaluation=posted.near_others,
     )
+
+
+@router.post("/v1/evaluation-vectors", responses=declare(RevisionConflict))
+def post_evaluation_vectors(who: Writer, session: SessionDep, batch: EvaluationVectorBatch) -> EvaluationSetAnswer:
+    """Store what models are judged by, as vectors: training sets posted after it may not hold its clips."""
+    try:
+        new = evaluation.add_evaluation_set(session, batch, clock_from_environment().now())
+    except RevisionTaken as error:
+        raise RevisionConflict(f"{error}; post changed vectors under a new revision") from error
+    if new:
+        subject = f"evaluation-set:{batch.revision}"
+        record(session, who, "curation.evaluation-set", subject, {"vectors": len(batch.vectors)})
+    return EvaluationSetAnswer(revision=batch.revision, vectors=len(batch.vectors), duplicate=not new)
 
 
 @router.get("/v1/segments")
@@ -119,3 +160,9 @@ def _run(session: SessionDep, run_id: str | None) -> Run | None:
     if run is None and run_id is not None:
         raise NoSuchRun(f"run {run_id} is unknown or was forgotten; ask without an id for the newest")
     return run
+
+
+def _places(error: TrainingLeak) -> list[FieldError]:
+    return [
+        FieldError(f"/vectors/{leak.row}", f"clip {leak.clip}, distance {leak.distance:.4g}") for leak in error.leaks
+    ][: LIMITS.leaks_told]

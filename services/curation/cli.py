@@ -1,6 +1,10 @@
 """`edgeloop curate`: which hard examples look alike and which would stay, over the platform's own HTTP API.
 
-A plan changes nothing: it says what each cluster would keep. Exit status: 0 done, 1 the platform refused, is not
+    edgeloop curate plan                              what each cluster would keep; changes nothing
+    edgeloop curate explain 3f2a-0                    one cluster
+    edgeloop curate apply 3f2a --digest 5d41...       let go of the rest, exactly as `plan` said
+
+Exit status: 0 done, 1 the platform refused, is not
 reachable or the run failed, 2 wrong use, 3 the run did not end within --timeout.
 """
 
@@ -13,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from services.curation.terminal import cluster_report, plan_report
+from services.curation.terminal import applied_report, cluster_report, plan_report
 from services.kit.clients import ServiceClient
 from services.kit.operator_cli import (
     DEFAULT_STATE,
@@ -30,7 +34,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    help="Hard examples: plan which to keep, explain a cluster.",
+    help="Hard examples: plan which to keep, explain a cluster, apply the plan.",
 )
 
 SERVICE = "curation"
@@ -57,6 +61,24 @@ def plan(
         print(json.dumps({"run": run, "clusters": clusters}, indent=2))
     else:
         Console().print(plan_report(run, clusters))
+
+
+@app.command("apply")
+def apply(
+    run: Annotated[str, typer.Argument(help="Run id, as `plan` shows it.")],
+    digest: Annotated[str, typer.Option("--digest", help="The plan's digest, as `plan` shows it.")],
+    state: StateOption = DEFAULT_STATE,
+    url: UrlOption = "",
+    token: TokenOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Let go of the segments that a plan does not keep. Refused when the plan is stale or not the one that was read.
+
+    Example: edgeloop curate apply 3f2a9c --digest 5d41402abc...
+    """
+    with platform_client(SERVICE, state, url, token) as platform:
+        done = platform.post(f"/v1/runs/{run}/apply", {"digest": digest})
+    print(json.dumps(done, indent=2)) if as_json else Console().print(applied_report(done))
 
 
 @app.command("explain")

@@ -14,11 +14,16 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 @dataclass(frozen=True)
 class CurationLimits:
-    """Bounds of one task, one answer and one stored thing."""
+    """Bounds of one task, one answer and one stored thing. rows: read, written or changed in one statement."""
 
     batch: int = 200
+    ingest_for_s: float = 20.0
     distinct_points: int = 1_000_000
-    window_segments: int = 100_000
+    window_segments: int = 1_000_000
+    direct_points: int = 20_000
+    rows: int = 50_000
+    coverage_rows: int = 2_000
+    leaks_told: int = 20
     epsilon_sample: int = 2_000
     detail_members: int = 200
     runs_kept: int = 50
@@ -28,7 +33,7 @@ class CurationLimits:
 
 
 LIMITS = CurationLimits()
-BODY_LIMITS = {"/v1/training-vectors": LIMITS.training_bytes}
+BODY_LIMITS = {"/v1/training-vectors": LIMITS.training_bytes, "/v1/evaluation-vectors": LIMITS.training_bytes}
 
 
 class CurationSettings(BaseSettings):
@@ -45,6 +50,11 @@ class CurationSettings(BaseSettings):
     radius_cap: float = Field(2.0, ge=1.0, description="largest distance from the medoid, in multiples of eps")
     keep_hardest: int = Field(10, ge=1, description="hardest members kept of each cluster, beside the medoid")
     most_dropped: float = Field(0.95, gt=0, lt=1, description="share of a device class that may be dropped")
+    rebuild_days: float = Field(7.0, ge=0, description="days that runs only add to the last full run; 0: never add")
+    plan_hours: float = Field(24.0, gt=0, description="hours of the platform's clock in which a plan may be applied")
+    shards: int = Field(1, ge=1, le=4_096, description="cells of a full run; 1: one scan in this process")
+    dask: str = Field("", description="address of a Dask scheduler for the cells; empty: processes on this machine")
+    leak_eps: float | None = Field(None, gt=0, description="near to an evaluation vector; empty: eps of the last run")
     eps_cov_default: float = Field(0.1, gt=0, description="near, where training vectors come from one video")
     covered_share: float = Field(0.95, gt=0, le=1, description="share of members from which a cluster is covered")
     uncovered_share: float = Field(0.5, gt=0, lt=1, description="share of members below which it is uncovered")

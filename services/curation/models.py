@@ -26,11 +26,15 @@ SCHEMA = "curation"
 
 
 class Segment(Base):
-    """A hard segment, as its 32-d vector and coarse metadata."""
+    """A hard segment, as its 32-d vector and coarse metadata.
+
+    `digest` is of the upload's body (empty: stored before that was kept). `dropped_by` is the run whose applied plan
+    let the segment go; it still counts in the window, and leaves the table with it.
+    """
 
     __tablename__ = "segments"
     __table_args__ = (
-        Index("ix_segments_embedding_id_hour", "embedding_id", "hour"),
+        Index("ix_segments_embedding_id_hour_segment_id", "embedding_id", "hour", "segment_id"),
         Index("ix_segments_hour", "hour"),
         {"schema": SCHEMA},
     )
@@ -46,6 +50,8 @@ class Segment(Base):
     score_max: Mapped[float] = mapped_column(Double)
     motion: Mapped[float] = mapped_column(Double)
     vector: Mapped[bytes] = mapped_column(LargeBinary)
+    digest: Mapped[str] = mapped_column(Text, server_default="")
+    dropped_by: Mapped[str | None] = mapped_column(Text)
 
 
 class RejectedSegment(Base):
@@ -62,7 +68,12 @@ class RejectedSegment(Base):
 
 
 class Run(Base):
-    """One clustering. `state`: requested, done, failed. `created` is when the segments were read."""
+    """One clustering. `state`: requested, done, failed. `created` is when the segments were read.
+
+    digest: of which segments it would keep. base_run: the full run that this one and those between added to, `inserted`
+    segments by this one. known: SHA-256 of what it left for the next (empty: nothing). first_hour: of its window.
+    applied: when its plan was applied, which let `dropped` segments go.
+    """
 
     __tablename__ = "runs"
     __table_args__ = (Index("ix_runs_state_created", "state", "created"), {"schema": SCHEMA})
@@ -83,6 +94,15 @@ class Run(Base):
     guarded: Mapped[list[str]] = mapped_column(ARRAY(Text))
     other_embeddings: Mapped[int] = mapped_column(Integer)
     error: Mapped[str] = mapped_column(Text)
+    recall: Mapped[float] = mapped_column(Double, default=1.0, server_default="1")
+    digest: Mapped[str] = mapped_column(Text, default="", server_default="")
+    base_run: Mapped[str | None] = mapped_column(Text)
+    inserted: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
+    known: Mapped[str] = mapped_column(Text, default="", server_default="")
+    min_samples: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
+    first_hour: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
+    applied: Mapped[float | None] = mapped_column(Double)
+    dropped: Mapped[int] = mapped_column(Integer, default=0, server_default="0")
 
 
 class ClusterRow(Base):
@@ -135,6 +155,23 @@ class TrainingSet(Base):
     videos: Mapped[list[str]] = mapped_column(ARRAY(Text))
     conditions: Mapped[list[str]] = mapped_column(ARRAY(Text))
     eps_cov: Mapped[float] = mapped_column(Double)
+    created: Mapped[float] = mapped_column(Double)
+    embedding_id: Mapped[str | None] = mapped_column(Text)
+
+
+class EvaluationSet(Base):
+    """Where held-out clips lie in feature space. `matrix` is n x 32; clips go by row."""
+
+    __tablename__ = "evaluation_sets"
+    __table_args__ = (Index("ix_evaluation_sets_ordinal", "ordinal", unique=True), {"schema": SCHEMA})
+
+    revision: Mapped[str] = mapped_column(Text, primary_key=True)
+    ordinal: Mapped[int] = mapped_column(BigInteger, Identity(always=True))
+    embedding_id: Mapped[str | None] = mapped_column(Text)
+    digest: Mapped[str] = mapped_column(Text)
+    vectors: Mapped[int] = mapped_column(Integer)
+    matrix: Mapped[bytes] = mapped_column(LargeBinary)
+    clips: Mapped[list[str]] = mapped_column(ARRAY(Text))
     created: Mapped[float] = mapped_column(Double)
 
 

@@ -55,7 +55,7 @@ def cluster(session: Session, row: ClusterRow, members: bool = False) -> Cluster
         radius=row.radius,
         score_mean=row.score_mean,
         cohorts=row.cohorts,
-        coverage=_coverage_of(session, row.id),
+        coverage=_coverage_of(session, row),
         member_vectors=tuple(vectors.numbers(member.vector) for member in listed),
         listed=tuple(
             ClusterMember(segment_id=m.segment_id, cohort=m.cohort, score_mean=m.score_mean, kept=m.kept)
@@ -68,8 +68,8 @@ def coverage_report(session: Session, run: Run | None) -> CoverageReport:
     """Return coverage of a run before and after the newest training set."""
     if run is None:
         return CoverageReport()
-    newest = training.latest_revision(session)
-    earlier = training.revision_before(session, newest) if newest else None
+    newest = training.latest_revision(session, run.embedding_id)
+    earlier = training.revision_before(session, newest, run.embedding_id) if newest else None
     after = _revision_coverage(session, run, newest)
     return CoverageReport(
         run_id=run.id,
@@ -79,12 +79,13 @@ def coverage_report(session: Session, run: Run | None) -> CoverageReport:
         uncovered=after.uncovered_clusters,
         before=_revision_coverage(session, run, earlier) if newest else None,
         after=after,
+        other_training_sets=training.count_others(session, run.embedding_id),
     )
 
 
 def run_detail(session: Session, run: Run) -> RunDetail:
     """Return a run as the API shows it."""
-    newest = training.latest_revision(session)
+    newest = training.latest_revision(session, run.embedding_id)
     return RunDetail(
         id=run.id,
         state=run.state,
@@ -100,6 +101,12 @@ def run_detail(session: Session, run: Run) -> RunDetail:
         guarded=tuple(run.guarded),
         other_embeddings=run.other_embeddings,
         error=run.error,
+        recall=run.recall,
+        digest=run.digest,
+        base_run=run.base_run,
+        inserted=run.inserted,
+        applied=run.applied,
+        dropped=run.dropped,
         covered_share=_revision_coverage(session, run, newest).share,
         created=run.created or 0.0,
     )
@@ -118,6 +125,7 @@ def segment(row: Segment) -> SegmentInfo:
         score_max=row.score_max,
         motion=row.motion,
         vector=vectors.numbers(row.vector),
+        dropped=row.dropped_by is not None,
     )
 
 
@@ -131,9 +139,9 @@ def _hardest(session: Session, cluster_id: str) -> Sequence[Member]:
     return session.scalars(statement.limit(LIMITS.detail_members)).all()
 
 
-def _coverage_of(session: Session, cluster_id: str) -> Coverage | None:
-    newest = training.latest_revision(session)
-    row = session.get(CoverageRow, (cluster_id, newest.revision)) if newest else None
+def _coverage_of(session: Session, cluster: ClusterRow) -> Coverage | None:
+    newest = training.latest_revision(session, session.get_one(Run, cluster.run_id).embedding_id)
+    row = session.get(CoverageRow, (cluster.id, newest.revision)) if newest else None
     if row is None:
         return None
     return Coverage(

@@ -2,26 +2,29 @@
 
 Asking is idempotent: a run that waits answers everyone who asks. Doing reads the window, plans in memory
 and writes everything in one transaction, so a run is either done or as if it had never begun.
+
+Between two full runs, at most `rebuild_days` apart, a run adds the new segments to what the last one left; its window
+begins where that of the full run began. Labels are those of clustering all anew.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 
-import numpy as np
 import structlog
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from contracts.clock import hour_of
-from services.curation import vectors
+from services.curation import store, window
 from services.curation.domain.dbscan import NotClustered
-from services.curation.domain.plan import Plan, PlannedCluster, Segments, make_plan
-from services.curation.domain.survivors import hardest_first
+from services.curation.domain.known import holds
+from services.curation.domain.plan import Plan, make_plan
+from services.curation.executors import NoExecutor, means
 from services.curation.limits import LIMITS, CurationSettings
-from services.curation.models import ClusterRow, Member, Run, Segment
+from services.curation.models import Run, Segment
 from services.curation.training import cover_newest
+from services.curation.writing import write_plan
 
 REQUESTED, DONE, FAILED = "requested", "done", "failed"
 
@@ -50,6 +53,13 @@ def request_run(session: Session, now: float) -> Run:
         guarded=[],
         other_embeddings=0,
         error="",
+        recall=1.0,
+        digest="",
+        known="",
+        inserted=0,
+        dropped=0,
+        min_samples=0,
+        first_hour=0,
     )
     session.add(run)
     session.flush()
@@ -74,20 +84,29 @@ def do_run(session: Session, run: Run, now: float, settings: CurationSettings) -
     """Cluster the window and write clusters, members and coverage. A window that is too large, or
     labels that fail their audit, fail the run.
     """
-    first_hour = hour_of(now) - 24 * settings.window_days
-    run.embedding_id = _newest_embedding(session, first_hour)
-    rows = _window(session, run.embedding_id, first_hour)
-    run.created, run.segments = now, len(rows)
-    run.other_embeddings = _count_window(session, first_hour) - len(rows)
+    own_hour = hour_of(now) - 24 * settings.window_days
+    run.embedding_id = window.newest_embedding(session, own_hour)
+    earlier = _earlier(session, run, now, settings)
+    run.first_hour = earlier.first_hour if earlier else own_hour
+    segments = window.read_window(session, run.embedding_id, run.first_hour)
+    known = store.recall_known(earlier.id, earlier.known) if earlier else None
+    if earlier is not None and (known is None or not holds(segments.ids, known)):
+        earlier, known, run.first_hour = None, None, own_hour
+        segments = window.read_window(session, run.embedding_id, own_hour)
+    run.created, run.segments, run.min_samples = now, len(segments.ids), settings.min_samples
+    run.other_embeddings = window.count_others(session, run.first_hour, run.embedding_id)
     try:
-        plan = make_plan(_columns(rows), settings, LIMITS.distinct_points, LIMITS.epsilon_sample)
-    except NotClustered as error:
+        with means(settings, LIMITS.direct_points) as chosen:
+            plan = make_plan(segments, settings, LIMITS.distinct_points, LIMITS.epsilon_sample, known, chosen)
+    except (NotClustered, NoExecutor) as error:
         run.state, run.error = FAILED, str(error)
         return
-    log.info("curation_recall", run_id=run.id, recall=plan.recall, distinct=plan.distinct)
-    _write(session, run, rows, plan)
+    run.base_run = (earlier.base_run or earlier.id) if earlier else None
+    log.info("curation_recall", run_id=run.id, recall=plan.recall, distinct=plan.distinct, inserted=plan.inserted)
+    write_plan(session, run, segments, plan)
     run.state = DONE
     session.flush()
+    _leave(session, run, plan)
     cover_newest(session, run, settings)
     _forget_old(session)
 
@@ -97,84 +116,30 @@ def latest_done(session: Session) -> Run | None:
     return session.scalar(select(Run).where(Run.state == DONE).order_by(Run.created.desc()).limit(1))
 
 
-def _newest_embedding(session: Session, first_hour: int) -> str | None:
-    """The embedding of the newest hour; several in that hour: the one of most segments."""
-    statement = (
-        select(Segment.embedding_id)
-        .where(Segment.hour >= first_hour)
-        .group_by(Segment.embedding_id, Segment.hour)
-        .order_by(Segment.hour.desc(), func.count().desc(), Segment.embedding_id)
-        .limit(1)
-    )
-    return session.scalar(statement)
+def _earlier(session: Session, run: Run, now: float, settings: CurationSettings) -> Run | None:
+    """The run that this one may add to: it left something, of this embedding, and would choose the same clusters."""
+    last = latest_done(session)
+    if last is None or not last.known or last.embedding_id != run.embedding_id:
+        return None
+    base = last if last.base_run is None else session.get(Run, last.base_run)
+    if base is None or base.created is None or now - base.created >= settings.rebuild_days * 86_400:
+        return None
+    same_eps = base.eps_source != "settings" if settings.eps is None else last.eps == settings.eps
+    return last if same_eps and last.min_samples == settings.min_samples else None
 
 
-def _window(session: Session, embedding_id: str | None, first_hour: int) -> Sequence[Segment]:
-    """The window's segments in order of id; the newest ones where there are too many."""
-    newest = (
-        select(Segment)
-        .where(Segment.hour >= first_hour, Segment.embedding_id == embedding_id)
-        .order_by(Segment.hour.desc(), Segment.segment_id)
-        .limit(LIMITS.window_segments)
-    )
-    return sorted(session.scalars(newest), key=lambda row: row.segment_id)
-
-
-def _count_window(session: Session, first_hour: int) -> int:
-    return session.scalar(select(func.count()).select_from(Segment).where(Segment.hour >= first_hour)) or 0
-
-
-def _columns(rows: Sequence[Segment]) -> Segments:
-    return Segments(
-        ids=[row.segment_id for row in rows],
-        vectors=vectors.matrix(row.vector for row in rows),
-        scores=np.array([row.score_mean for row in rows], dtype=np.float64),
-        sources=[row.device_class for row in rows],
-        cohorts=[row.cohort for row in rows],
-    )
-
-
-def _write(session: Session, run: Run, rows: Sequence[Segment], plan: Plan) -> None:
-    run.distinct_segments, run.clusters, run.split = plan.distinct, len(plan.clusters), plan.split
-    run.noise, run.kept = plan.noise, int(plan.kept.sum())
-    run.eps, run.eps_source, run.guarded = plan.epsilon.value, plan.epsilon.source, list(plan.guarded)
-    for cluster in plan.clusters:
-        _write_cluster(session, run.id, cluster, rows, plan)
-
-
-def _write_cluster(session: Session, run_id: str, cluster: PlannedCluster, rows: Sequence[Segment], plan: Plan) -> None:
-    identity, medoid = f"{run_id}-{cluster.label}", rows[cluster.shape.medoid]
-    row = ClusterRow(
-        id=identity,
-        run_id=run_id,
-        label=cluster.label,
-        members=len(cluster.members),
-        centroid=vectors.to_bytes(cluster.shape.centroid),
-        medoid=medoid.vector,
-        medoid_id=medoid.segment_id,
-        radius=cluster.shape.radius,
-        score_mean=cluster.score_mean,
-        cohorts=dict(cluster.cohorts),
-    )
-    session.add(row)
-    session.flush()
-    members = [rows[position] for position in cluster.members]
-    order = hardest_first(np.array([one.score_mean for one in members]), [one.segment_id for one in members])
-    values = [
-        {
-            "cluster_id": identity,
-            "rank": rank,
-            "segment_id": members[index].segment_id,
-            "cohort": members[index].cohort,
-            "score_mean": members[index].score_mean,
-            "vector": members[index].vector,
-            "kept": bool(plan.kept[cluster.members[index]]),
-        }
-        for rank, index in enumerate(order)
-    ]
-    session.execute(insert(Member), values)
+def _leave(session: Session, run: Run, plan: Plan) -> None:
+    """Keep what the next run may build on, and forget what the runs before left."""
+    run.known = store.keep(run.id, plan.known) if plan.known else ""
+    for old in session.scalars(select(Run).where(Run.known != "", Run.id != run.id)):
+        store.forget(old.id)
+        old.known = ""
 
 
 def _forget_old(session: Session) -> None:
+    """Forget the oldest runs, but never the full run that the newest builds on."""
     kept = select(Run.id).where(Run.state != REQUESTED).order_by(Run.created.desc()).limit(LIMITS.runs_kept)
-    session.execute(delete(Run).where(Run.state != REQUESTED, Run.id.not_in(kept)))
+    newest = latest_done(session)
+    built_on = newest.base_run if newest else None
+    gone = delete(Run).where(Run.state != REQUESTED, Run.id.not_in(kept))
+    session.execute(gone if built_on is None else gone.where(Run.id != built_on))

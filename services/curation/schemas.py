@@ -1,5 +1,7 @@
 """Answers of the curation API beyond `contracts.wire.curation`."""
 
+from pydantic import Field
+
 from contracts.wire.base import Answer, Share
 from contracts.wire.curation import Cluster, CurationRun, Vector
 
@@ -21,6 +23,17 @@ class RunDetail(CurationRun):
     guarded: tuple[str, ...] = ()
     other_embeddings: int = 0
     error: str = ""
+    recall: Share = 1.0
+    """Audited share of near pairs that the clusters honour."""
+    digest: str = ""
+    """Of the plan; whoever applies it has to name it."""
+    base_run: str | None = None
+    """The full run that this one added to; null: this one clustered everything."""
+    inserted: int = 0
+    """Segments that were added to what the run before left."""
+    applied: float | None = None
+    dropped: int = 0
+    """Segments that the applied plan let go."""
 
 
 class ClusterMember(Answer):
@@ -70,14 +83,30 @@ class CoverageReport(Answer):
     uncovered: int = 0
     before: RevisionCoverage | None = None
     after: RevisionCoverage | None = None
+    other_training_sets: int = 0
+    """Training sets of other embeddings, which these clusters are not compared with."""
 
 
 class TrainingSetAnswer(Answer):
-    """A training set is stored; `duplicate` when it had been before."""
+    """A training set is stored; `duplicate` when it had been before.
+
+    `left_out` counts vectors by the reason they were not stored, `near_evaluation` those that lie near an evaluation
+    vector of another clip (those of the same clip are refused).
+    """
 
     revision: str
     vectors: int
     eps_cov: float
+    duplicate: bool
+    left_out: dict[str, int] = Field(default_factory=dict)
+    near_evaluation: int = 0
+
+
+class EvaluationSetAnswer(Answer):
+    """An evaluation set is stored; `duplicate` when it had been before."""
+
+    revision: str
+    vectors: int
     duplicate: bool
 
 
@@ -94,3 +123,5 @@ class SegmentInfo(Answer):
     score_max: float
     motion: float
     vector: Vector
+    dropped: bool = False
+    """An applied plan let it go; it leaves with the window."""

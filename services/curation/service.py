@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from sqlalchemy.orm import Session
 
 from contracts.wire.curation import TrainingVectorBatch
-from services.curation import ingest, runs, training
+from services.curation import evaluation, ingest, runs, training
 from services.curation.limits import CurationSettings
 from services.curation.models import TrainingSet
 from services.kit.database import transaction, try_lock
 
 
+@dataclass(frozen=True)
+class PostedTraining:
+    """A stored training set, whether it is new, and how many of its vectors lie near other evaluation clips."""
+
+    stored: TrainingSet
+    new: bool
+    near_others: int
+
+
 def take_segment(body: bytes, now: float) -> None:
-    """Store one segment from the stream."""
+    """Store one segment."""
+    take_segments([body], now)
+
+
+def take_segments(bodies: Sequence[bytes], now: float) -> None:
+    """Store segments from the stream, all or none."""
     with transaction() as session:
-        ingest.take(session, body, now)
+        for body in bodies:
+            ingest.take(session, body, now)
 
 
 def run_next(now: float, settings: CurationSettings) -> str | None:
@@ -34,8 +52,10 @@ def run_next(now: float, settings: CurationSettings) -> str | None:
 
 def post_training_set(
     session: Session, batch: TrainingVectorBatch, now: float, settings: CurationSettings
-) -> tuple[TrainingSet, bool]:
-    """Store a training set and compute what it covers of the newest run; True when it is new."""
+) -> PostedTraining:
+    """Store a training set that holds no evaluation clip, and compute what it covers of the newest run."""
+    last = runs.latest_done(session)
+    found = evaluation.check_training(session, batch, last, settings)
     new = training.add_training_set(session, batch, now, settings)
-    training.cover_newest(session, runs.latest_done(session), settings)
-    return session.get_one(TrainingSet, batch.revision), new
+    training.cover_newest(session, last, settings)
+    return PostedTraining(session.get_one(TrainingSet, batch.revision), new, found.near_others)

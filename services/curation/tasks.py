@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from contracts.clock import clock_from_environment
 from services.curation import ingest, service
 from services.curation.limits import LIMITS, curation_settings
 from services.kit.database import transaction
-from services.kit.streams import StreamMessage, consume
+from services.kit.streams import StreamMessage, consume_waiting
 from services.kit.tasks import beat, task
 
 STREAM = "telemetry.segments"
@@ -20,8 +22,8 @@ log = structlog.get_logger(__name__)
 @beat("curation.ingest", seconds=2)
 @task(queue="curation", time_limit=60)
 def ingest_segments() -> int:
-    """Take waiting segments from the stream."""
-    return consume(STREAM, GROUP, _take, batch=LIMITS.batch)
+    """Take waiting segments from the stream, many in a transaction."""
+    return consume_waiting(STREAM, GROUP, _take, LIMITS.batch, LIMITS.ingest_for_s)
 
 
 @beat("curation.cluster", seconds=3)
@@ -39,8 +41,8 @@ def cluster_segments() -> str | None:
 def sweep_old_segments() -> None:
     """Forget segments beyond the retention."""
     with transaction() as session:
-        ingest.sweep(session, clock_from_environment().now())
+        ingest.sweep(session, clock_from_environment().now(), curation_settings())
 
 
-def _take(message: StreamMessage) -> None:
-    service.take_segment(message.fields["body"], clock_from_environment().now())
+def _take(messages: Sequence[StreamMessage]) -> None:
+    service.take_segments([message.fields["body"] for message in messages], clock_from_environment().now())

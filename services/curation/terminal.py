@@ -25,12 +25,21 @@ def plan_report(run: Json, clusters: list[Json]) -> Group:
         lines.append(f"[yellow]kept more than the rule says for {', '.join(run['guarded'])}[/]")
     if run["other_embeddings"]:
         lines.append(f"{run['other_embeddings']} segments of other embeddings were left out")
+    if run["base_run"]:
+        lines.append(f"{run['inserted']} segments were added to run {run['base_run']} and those since")
+    if run["kept"] < run["segments"]:
+        lines.append(f"to let go of the rest: edgeloop curate apply {run['id']} --digest {run['digest']}")
     table = Table(Column("cluster", no_wrap=True), "members", "radius", "mean loss, dB", "training", "mostly")
     for item in clusters:
         numbers = (str(item["members"]), f"{item['radius']:.3f}", f"{item['score_mean']:.2f}")
         table.add_row(item["id"], *numbers, _coverage(item), _mostly(item["cohorts"]))
     hidden = run["clusters"] - len(clusters)
     return Group(*lines, table, *([f"and {hidden} clusters more"] if hidden > 0 else []))
+
+
+def applied_report(run: Json) -> str:
+    """What an applied plan let go."""
+    return f"run {run['id']}: {run['dropped']} segments will leave with the window, {run['kept']} stay"
 
 
 def cluster_report(item: Json) -> Group:

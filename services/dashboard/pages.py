@@ -43,9 +43,10 @@ MARKS = {
     "unknown": "?",
 }
 WORDS = {
-    "good": "passed completed confirmed covered stable retrain ok promote safe",
+    "good": "passed completed confirmed covered stable benign retrain ok promote safe",
     "busy": "queued compiling gating running pending trial continue partial",
-    "alert": "blocked refused failed paused rolled_back killed severe warn uncovered fail rollback harm inconclusive",
+    "alert": "blocked refused failed paused rolled_back killed severe warn uncovered fail rollback harm inconclusive"
+    " no_examples",
     "idle": "draft reference insufficient_data cool_down budget superseded withdrawn",
 }
 STANDINGS = {word: look for look, words in WORDS.items() for word in words.split()}

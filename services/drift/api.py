@@ -7,9 +7,18 @@ from fastapi import APIRouter, Body, Query
 from contracts.clock import clock_from_environment
 from contracts.statistics import ObserverError, ObserverParameters
 from contracts.wire.drift import CohortList, DriftAlarm
-from services.drift import ingest, queries, service
+from services.drift import ingest, queries, service, thresholds
 from services.drift.limits import drift_settings
-from services.drift.schemas import CohortDayDetail, EvaluationAnswer, ObserverAnswer, RejectedReason
+from services.drift.schemas import (
+    CalibrationReport,
+    CohortDayDetail,
+    EvaluationAnswer,
+    ObserverAnswer,
+    RebaseAnswer,
+    RejectedReason,
+    ThresholdChange,
+    ThresholdRecord,
+)
 from services.kit.audit import record
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
@@ -68,6 +77,34 @@ def evaluate_drift(who: Writer, session: SessionDep) -> EvaluationAnswer:
     run = service.evaluate_pending(session, clock_from_environment().now(), drift_settings())
     record(session, who, "drift.evaluate", "drift", {"days": len(run.days), "alarms": list(run.alarms)})
     return EvaluationAnswer(days=tuple(day for _, day in run.days), alarms=run.alarms)
+
+
+@router.get("/v1/thresholds")
+def list_drift_thresholds(_: Reader, session: SessionDep, page: PageDep) -> Page[ThresholdRecord]:
+    """Changes of thresholds, newest first; the newest of a name holds."""
+    return page_of(queries.thresholds(session, page), page, queries.threshold, lambda row: (row.id,))
+
+
+@router.post("/v1/thresholds")
+def change_drift_thresholds(who: Writer, session: SessionDep, change: ThresholdChange) -> ThresholdRecord:
+    """Set thresholds of a cohort or a device class from the next verdict on; no values go back to the settings."""
+    row = thresholds.change_thresholds(session, change, str(who), clock_from_environment().now())
+    record(session, who, "drift.thresholds", f"cohorts:{row.cohorts}", {"values": row.values, "reason": row.reason})
+    return queries.threshold(row)
+
+
+@router.get("/v1/calibrations")
+def list_drift_calibrations(_: Reader, session: SessionDep, page: PageDep) -> Page[CalibrationReport]:
+    """Weekly A/A reports, newest first: the real rate of false alarms on this fleet, and what the test can see."""
+    rows = queries.calibrations(session, page)
+    return page_of(rows, page, queries.calibration, lambda row: (row.week, row.embedding_id))
+
+
+@router.get("/v1/rebases")
+def list_drift_rebases(_: Reader, session: SessionDep, page: PageDep) -> Page[RebaseAnswer]:
+    """Completed rollouts after which cohorts are compared with new references, newest first."""
+    rows = queries.rebases(session, page)
+    return page_of(rows, page, queries.rebase, lambda row: (row.created, row.release))
 
 
 @router.post("/v1/observers", responses=declare(MalformedPayload, ObserverConflict))

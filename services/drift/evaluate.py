@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from contracts.clock import SECONDS_PER_DAY, day_of
 from contracts.wire.drift import AlarmAction, DriftState
@@ -21,6 +22,7 @@ from services.drift.domain.alarm import alarm_id, alarmed_cohorts
 from services.drift.domain.verdict import Verdict, judge, measure
 from services.drift.limits import LIMITS, DriftSettings
 from services.drift.models import Alarm, CohortDayRow, Evaluation
+from services.drift.thresholds import CohortThresholds, ThresholdBook
 from services.kit.outbox import enqueue
 
 TOPIC = "drift.alarm"
@@ -52,13 +54,15 @@ def pending_days(session: Session, now: float, settings: DriftSettings) -> list[
 
 def evaluate_day(session: Session, embedding_id: str, day: int, now: float, settings: DriftSettings) -> str | None:
     """Judge every cohort of one day; returns the id of the alarm that this raised, if any."""
-    rows = _cohort_days(session, embedding_id, day)
+    rows, book = _cohort_days(session, embedding_id, day), ThresholdBook(session, settings)
     extend_references(session, embedding_id, day, now, settings)
-    baselines = baselines_of(session, embedding_id)
+    baselines = baselines_of(session, embedding_id, day)
     statistics = {row.cohort: CohortDayStatistics.from_bytes(row.statistics) for row in rows}
-    verdicts = _verdicts(statistics, baselines, day, settings)
+    own = {cohort: book.of(cohort) for cohort in statistics}
+    verdicts = _verdicts(statistics, baselines, day, settings, own)
     for row in rows:
-        _store(session, row, verdicts[row.cohort], statistics[row.cohort].votes.score, now)
+        verdict = _with_clipping(verdicts[row.cohort], row, row.cohort in baselines.references, settings)
+        _store(session, row, verdict, statistics[row.cohort].votes.score, own[row.cohort].row, now)
     return _raise_alarm(session, embedding_id, day, now, settings)
 
 
@@ -66,6 +70,7 @@ def _cohort_days(session: Session, embedding_id: str, day: int) -> Sequence[Coho
     statement = (
         select(CohortDayRow)
         .where(CohortDayRow.embedding_id == embedding_id, CohortDayRow.day == day)
+        .options(defer(CohortDayRow.shards))
         .order_by(CohortDayRow.cohort)
         .limit(LIMITS.cohorts_per_day)
     )
@@ -73,19 +78,36 @@ def _cohort_days(session: Session, embedding_id: str, day: int) -> Sequence[Coho
 
 
 def _verdicts(
-    statistics: Mapping[str, CohortDayStatistics], baselines: Baselines, day: int, settings: DriftSettings
+    statistics: Mapping[str, CohortDayStatistics],
+    baselines: Baselines,
+    day: int,
+    settings: DriftSettings,
+    own: Mapping[str, CohortThresholds],
 ) -> dict[str, Verdict]:
     inside = Verdict(DriftState.REFERENCE, INSIDE)
     measured = {
         cohort: inside
         if day in baselines.days.get(cohort, frozenset())
-        else measure(one.votes, baselines.references.get(cohort), baselines.spread, settings)
+        else measure(one.votes, baselines.references.get(cohort), baselines.spread, own[cohort].limits)
         for cohort, one in statistics.items()
     }
-    return judge(measured, settings)
+    return judge(measured, settings, {cohort: one.limits for cohort, one in own.items()})
 
 
-def _store(session: Session, row: CohortDayRow, verdict: Verdict, score: float, now: float) -> None:
+def _with_clipping(verdict: Verdict, row: CohortDayRow, referenced: bool, settings: DriftSettings) -> Verdict:
+    """Say so where frames were clipped: what lies beyond eight standard deviations was counted as eight."""
+    if row.clipped <= settings.reference_max_clipped * row.frames:
+        return verdict
+    words = f"{row.clipped / row.frames:.1%} of frames were clipped"
+    if not referenced:
+        return replace(verdict, reason=f"{words}: the observer's scale does not fit, the day makes no reference")
+    return replace(verdict, reason=f"{verdict.reason}; {words}, so the shift is at least this large")
+
+
+def _store(
+    session: Session, row: CohortDayRow, verdict: Verdict, score: float, thresholds: int | None, now: float
+) -> None:
+    quality = verdict.quality
     values = {
         "devices": row.devices,
         "frames": row.frames,
@@ -96,6 +118,12 @@ def _store(session: Session, row: CohortDayRow, verdict: Verdict, score: float, 
         "d": verdict.d,
         "js": verdict.js,
         "score_mean": score,
+        "z_residual": verdict.z_residual,
+        "residual": verdict.residual,
+        "directions": [asdict(direction) for direction in verdict.directions],
+        "quality_rise_db": quality.rise_db if quality else None,
+        "quality_fell": quality.fell if quality else None,
+        "thresholds": thresholds,
         "evaluated": now,
     }
     key = {"embedding_id": row.embedding_id, "cohort": row.cohort, "day": row.day}
@@ -123,6 +151,9 @@ def _raise_alarm(session: Session, embedding_id: str, day: int, now: float, sett
         z=max(row.z or 0.0 for row in today),
         d=max(row.d or 0.0 for row in today),
         js=max((row.js for row in today if row.js is not None), default=None),
+        residual=max((row.residual for row in today if row.residual is not None), key=abs, default=None),
+        directions=max(today, key=lambda row: row.z or 0.0).directions,
+        quality_fell=_any_fell(today),
         state=(DriftState.SEVERE if severe else DriftState.WARN).value,
         action=AlarmAction.PENDING.value,
         reason="raised, not yet decided",
@@ -132,6 +163,14 @@ def _raise_alarm(session: Session, embedding_id: str, day: int, now: float, sett
         return None
     enqueue(session, TOPIC, identity, {"alarm_id": identity})
     return identity
+
+
+def _any_fell(rows: Sequence[Evaluation]) -> bool | None:
+    """Whether quality fell in any of the cohorts; None when no cohort could tell and none fell."""
+    known = [row.quality_fell for row in rows]
+    if any(known):
+        return True
+    return None if None in known else False
 
 
 def _window(session: Session, embedding_id: str, day: int, days: int) -> Sequence[Evaluation]:

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import reduce
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from contracts.clock import day_of
 from contracts.statistics import DriftReport, ObserverParameters, ReportError, decode_report
 from services.drift.domain.accumulator import CohortDayStatistics, statistics_of
+from services.drift.domain.reading import Reading
+from services.drift.domain.shards import SHARDS, Shards, shard_of
 from services.drift.limits import LIMITS
 from services.drift.models import CohortDayRow, DeviceDay, ObserverRow, Rejected
 
@@ -42,6 +46,23 @@ def take(session: Session, payload: bytes, now: float) -> bool:
         payload=payload,
     )
     return session.execute(row.on_conflict_do_nothing().returning(DeviceDay.day)).first() is not None
+
+
+def take_many(session: Session, payloads: Iterable[bytes], now: float) -> None:
+    """Store reports for folding, all in a few statements; what is refused is counted apart."""
+    rows: dict[tuple[str, int], dict[str, Any]] = {}  # Any: values of columns
+    for payload in payloads:
+        try:
+            report = decode_report(payload)
+            _check_plausible(report, now)
+        except ReportError as error:
+            reject(session, payload, error.reason, str(error), now)
+            continue
+        row: dict[str, object] = {"embedding_id": report.embedding_id, "cohort": report.cohort, "payload": payload}
+        rows.setdefault((report.pseudonym, report.day), row)
+    values = [{"pseudonym": pseudonym, "day": day, **rows[pseudonym, day]} for pseudonym, day in sorted(rows)]
+    if values:
+        session.execute(insert(DeviceDay).on_conflict_do_nothing(), values)
 
 
 def reject(session: Session, payload: bytes, reason: str, detail: str, now: float) -> None:
@@ -68,7 +89,9 @@ def fold(session: Session) -> int:
 
 
 def sweep(session: Session, now: float) -> int:
-    """Refuse what waited too long for its observer and forget device-days that can no longer be repeated."""
+    """Refuse what waited too long for its observer; forget device-days that can no longer be repeated, and parts of
+    cohort-days whose week has been reported.
+    """
     today = day_of(now)
     waited = (DeviceDay.payload.is_not(None), DeviceDay.day < today - LIMITS.inbox_days)
     late = session.scalars(select(DeviceDay).where(*waited).limit(LIMITS.fold_batch)).all()
@@ -79,6 +102,8 @@ def sweep(session: Session, now: float) -> int:
         row.payload = None
     session.flush()
     session.execute(delete(DeviceDay).where(DeviceDay.payload.is_(None), DeviceDay.day < today - LIMITS.seen_days))
+    old = (CohortDayRow.shards.is_not(None), CohortDayRow.day < today - LIMITS.shard_days)
+    session.execute(update(CohortDayRow).where(*old).values(shards=None))
     return len(late)
 
 
@@ -100,20 +125,30 @@ def _observers(session: Session, ids: Iterable[str]) -> dict[str, ObserverParame
 def _fold_into(
     session: Session, key: tuple[str, str, int], rows: list[DeviceDay], observer: ObserverParameters
 ) -> None:
-    merged = CohortDayStatistics()
-    for row in rows:
-        assert row.payload is not None
-        merged = merged.merge(statistics_of(decode_report(row.payload), observer.projection))
-        row.payload = None
+    reading = Reading.of(observer.projection)
+    parts = [statistics_of(part, reading) for part in _in_parts(rows)]
+    merged = reduce(CohortDayStatistics.merge, parts)
     stored = _locked(session, key)
     total = CohortDayStatistics.from_bytes(stored.statistics).merge(merged)
     stored.statistics = total.to_bytes()
+    shards = Shards.of([part.votes for part in parts])
+    stored.shards = (Shards.from_bytes(stored.shards).merge(shards) if stored.shards else shards).to_bytes()
     stored.devices, stored.frames, stored.clipped = (
         total.votes.count,
         total.moments.count,
         total.moments.clipped,
     )
     session.flush()
+
+
+def _in_parts(rows: Iterable[DeviceDay]) -> list[list[DriftReport]]:
+    """The reports by the part of their pseudonym; payloads are emptied."""
+    parts: list[list[DriftReport]] = [[] for _ in range(SHARDS)]
+    for row in rows:
+        assert row.payload is not None
+        parts[shard_of(row.pseudonym)].append(decode_report(row.payload))
+        row.payload = None
+    return parts
 
 
 def _locked(session: Session, key: tuple[str, str, int]) -> CohortDayRow:

@@ -18,6 +18,7 @@ class DriftLimits:
     """Bounds of one task, one answer and one stored thing."""
 
     batch: int = 500
+    ingest_for_s: float = 20.0
     fold_batch: int = 2_000
     inbox_days: int = 7
     seen_days: int = 14
@@ -26,10 +27,15 @@ class DriftLimits:
     alarm_cohorts: int = 1_000
     prefect_timeout_s: float = 10.0
     dead_flow_run_s: float = 6 * 3600.0
+    shard_days: int = 21
+    calibration_days: int = 2_000
+    calibration_tests: int = 20_000
+    rollouts: int = 100
+    threshold_bytes: int = 4_000
 
 
 LIMITS = DriftLimits()
-BODY_LIMITS = {"/v1/observers": LIMITS.observer_bytes}
+BODY_LIMITS = {"/v1/observers": LIMITS.observer_bytes, "/v1/thresholds": LIMITS.threshold_bytes}
 
 
 class DriftSettings(BaseSettings):
@@ -51,6 +57,11 @@ class DriftSettings(BaseSettings):
     d_severe: float = Field(1.0, gt=0, description="reference standard deviations of one frame")
     js_warn: float = Field(0.03, gt=0, le=0.6931, description="nats on 16 bins")
     js_severe: float = Field(0.12, gt=0, le=0.6931, description="nats on 16 bins")
+    reference_max_clipped: float = Field(0.01, gt=0, le=1.0, description="share of frames clipped, of a reference day")
+    residual_warn: float = Field(0.35, gt=0, description="R: root of the relative change of energy outside")
+    residual_severe: float = Field(1.0, gt=0, description="R: root of the relative change of energy outside")
+    quality_alpha: float = Field(0.01, gt=0, le=0.5, description="one-sided tail of a fall of quality")
+    quality_fall_db: float = Field(0.1, ge=0, description="dB of expected loss that count as a fall of quality")
     window_days: int = Field(3, ge=1, le=14, description="days looked back on for an alarm")
     days_in_window: int = Field(2, ge=1, le=14, description="drifting days in the window that make an alarm")
     cool_down_hours: float = Field(24.0, ge=0.0, description="hours between two retrainings")

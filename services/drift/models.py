@@ -4,9 +4,12 @@ compressed.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    Boolean,
     Double,
     Identity,
     Index,
@@ -15,6 +18,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from services.kit.database import Base
@@ -80,6 +84,7 @@ class CohortDayRow(Base):
     frames: Mapped[int] = mapped_column(BigInteger)
     clipped: Mapped[int] = mapped_column(BigInteger)
     statistics: Mapped[bytes] = mapped_column(LargeBinary)
+    shards: Mapped[bytes | None] = mapped_column(LargeBinary)
 
 
 class ReferenceRow(Base):
@@ -119,6 +124,12 @@ class Evaluation(Base):
     d: Mapped[float | None] = mapped_column(Double)
     js: Mapped[float | None] = mapped_column(Double)
     score_mean: Mapped[float] = mapped_column(Double)
+    z_residual: Mapped[float | None] = mapped_column(Double)
+    residual: Mapped[float | None] = mapped_column(Double)
+    directions: Mapped[list[dict[str, float]]] = mapped_column(JSONB, server_default="[]", default=list)
+    quality_rise_db: Mapped[float | None] = mapped_column(Double)
+    quality_fell: Mapped[bool | None] = mapped_column(Boolean)
+    thresholds: Mapped[int | None] = mapped_column(BigInteger)
     evaluated: Mapped[float] = mapped_column(Double)
 
 
@@ -139,5 +150,46 @@ class Alarm(Base):
     action: Mapped[str] = mapped_column(Text)
     reason: Mapped[str] = mapped_column(Text)
     flow_run_id: Mapped[str | None] = mapped_column(Text)
+    residual: Mapped[float | None] = mapped_column(Double)
+    directions: Mapped[list[dict[str, float]]] = mapped_column(JSONB, server_default="[]", default=list)
+    quality_fell: Mapped[bool | None] = mapped_column(Boolean)
     created: Mapped[float] = mapped_column(Double)
     decided: Mapped[float | None] = mapped_column(Double)
+
+
+class Rebase(Base):
+    """A release after which cohorts are compared with days since then. An empty list of classes means all."""
+
+    __tablename__ = "rebases"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    release: Mapped[str] = mapped_column(Text, primary_key=True)
+    device_classes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    finished: Mapped[float] = mapped_column(Double)
+    created: Mapped[float] = mapped_column(Double)
+
+
+class ThresholdRow(Base):
+    """Thresholds of one cohort or device class (`npu-4t/*`) that differ from the settings; the newest row counts."""
+
+    __tablename__ = "thresholds"
+    __table_args__ = (Index("ix_thresholds_cohorts_id", "cohorts", "id"), {"schema": SCHEMA})
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    cohorts: Mapped[str] = mapped_column(Text)
+    values: Mapped[dict[str, float]] = mapped_column(JSONB)
+    reason: Mapped[str] = mapped_column(Text)
+    author: Mapped[str] = mapped_column(Text)
+    created: Mapped[float] = mapped_column(Double)
+
+
+class CalibrationRow(Base):
+    """The A/A report of one week (whole weeks since 1970) of one embedding."""
+
+    __tablename__ = "calibrations"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    week: Mapped[int] = mapped_column(Integer, primary_key=True)
+    report: Mapped[dict[str, Any]] = mapped_column(JSONB)  # Any: `CalibrationReport` as JSON
+    created: Mapped[float] = mapped_column(Double)

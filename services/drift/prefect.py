@@ -17,6 +17,7 @@ import httpx
 from services.drift.limits import LIMITS
 
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
+FAILED = frozenset({"FAILED", "CRASHED"})
 
 
 class FlowsUnavailable(RuntimeError):
@@ -31,6 +32,9 @@ class FlowRuns(Protocol):
 
     def ended(self, run_id: str) -> bool:
         """Whether the run has ended, well or badly, or is unknown."""
+
+    def failed(self, run_id: str) -> bool:
+        """Whether the run is known to have failed; one that somebody cancelled has not."""
 
 
 class PrefectFlows:
@@ -68,6 +72,10 @@ class PrefectFlows:
             return True
         run = self._checked(answer)
         return run.get("state_type") in ENDED or _too_old(run.get("created"))
+
+    def failed(self, run_id: str) -> bool:
+        answer = self._call("GET", f"/flow_runs/{run_id}")
+        return answer.status_code != 404 and self._checked(answer).get("state_type") in FAILED
 
     def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> httpx.Response:
         try:

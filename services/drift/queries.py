@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
-from contracts.wire.drift import AlarmAction, Cohort, DriftAlarm, DriftState
+from contracts.wire.drift import AlarmAction, Cohort, DriftAlarm, DriftState, MovedDirection
 from services.drift.domain.verdict import drifting
 from services.drift.evaluate import newest_embedding
 from services.drift.limits import DriftSettings
-from services.drift.models import Alarm, Evaluation, Rejected
-from services.drift.schemas import CohortDayDetail, RejectedReason
+from services.drift.models import Alarm, CalibrationRow, Evaluation, Rebase, Rejected, ThresholdRow
+from services.drift.schemas import CalibrationReport, CohortDayDetail, RebaseAnswer, RejectedReason, ThresholdRecord
 from services.kit.pages import PageRequest
 
 
@@ -79,6 +79,12 @@ def cohort_day(row: Evaluation) -> CohortDayDetail:
         d=row.d,
         js=row.js,
         score_mean=row.score_mean,
+        residual=row.residual,
+        z_residual=row.z_residual,
+        directions=_directions(row.directions),
+        quality_rise_db=row.quality_rise_db,
+        quality_fell=row.quality_fell,
+        thresholds=row.thresholds,
     )
 
 
@@ -91,12 +97,63 @@ def alarm(row: Alarm) -> DriftAlarm:
         z=row.z,
         d=row.d,
         js=row.js,
+        residual=row.residual,
+        directions=_directions(row.directions),
+        quality_fell=row.quality_fell,
         state=DriftState(row.state),
         action=AlarmAction(row.action),
         reason=row.reason,
         flow_run_id=row.flow_run_id,
         created=row.created,
     )
+
+
+def thresholds(session: Session, request: PageRequest) -> Sequence[ThresholdRow]:
+    """Return up to `limit + 1` changes of thresholds, newest first."""
+    statement = select(ThresholdRow).order_by(ThresholdRow.id.desc()).limit(request.limit + 1)
+    if request.after is not None:
+        statement = statement.where(ThresholdRow.id < int(request.after[0]))
+    return session.scalars(statement).all()
+
+
+def threshold(row: ThresholdRow) -> ThresholdRecord:
+    """Return the row as the API shows it."""
+    return ThresholdRecord(
+        id=row.id, cohorts=row.cohorts, values=row.values, reason=row.reason, author=row.author, created=row.created
+    )
+
+
+def calibrations(session: Session, request: PageRequest) -> Sequence[CalibrationRow]:
+    """Return up to `limit + 1` A/A reports, newest week first."""
+    statement = select(CalibrationRow).order_by(CalibrationRow.week.desc(), CalibrationRow.embedding_id.desc())
+    if request.after is not None:
+        week, embedding_id = request.after
+        key = tuple_(CalibrationRow.week, CalibrationRow.embedding_id)
+        statement = statement.where(key < (int(week), str(embedding_id)))
+    return session.scalars(statement.limit(request.limit + 1)).all()
+
+
+def calibration(row: CalibrationRow) -> CalibrationReport:
+    """Return the row as the API shows it."""
+    return CalibrationReport.model_validate(row.report)
+
+
+def rebases(session: Session, request: PageRequest) -> Sequence[Rebase]:
+    """Return up to `limit + 1` releases that asked for new references, newest first."""
+    statement = select(Rebase).order_by(Rebase.created.desc(), Rebase.release.desc()).limit(request.limit + 1)
+    if request.after is not None:
+        created, release = request.after
+        statement = statement.where(tuple_(Rebase.created, Rebase.release) < (float(created), str(release)))
+    return session.scalars(statement).all()
+
+
+def rebase(row: Rebase) -> RebaseAnswer:
+    """Return the row as the API shows it."""
+    return RebaseAnswer(release=row.release, device_classes=tuple(row.device_classes), finished=row.finished)
+
+
+def _directions(stored: Sequence[Mapping[str, float]]) -> tuple[MovedDirection, ...]:
+    return tuple(MovedDirection(axis=int(one["axis"]), shift=one["shift"], z=one["z"]) for one in stored)
 
 
 def _latest(session: Session, embedding_id: str, cohort: str, days: int) -> Sequence[Evaluation]:

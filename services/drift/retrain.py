@@ -95,6 +95,8 @@ def _facts(
         uncovered=coverage.uncovered,
         retrained_at=tuple(row.decided for row in started if row.decided is not None),
         running=_running(started[0], flows) if started else None,
+        failed=_failed(started[0], flows) if started else False,
+        quality_fell=alarm.quality_fell,
         cool_down_s=settings.cool_down_hours * 3600,
         weekly_budget=settings.weekly_budget,
     )
@@ -104,6 +106,10 @@ def _running(last: Alarm, flows: FlowRuns) -> str | None:
     if last.flow_run_id is None or flows.ended(last.flow_run_id):
         return None
     return last.flow_run_id
+
+
+def _failed(last: Alarm, flows: FlowRuns) -> bool:
+    return last.flow_run_id is not None and flows.failed(last.flow_run_id)
 
 
 def _record(alarm_id: str, decision: Decision, run_id: str | None, now: float) -> None:

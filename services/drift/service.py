@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
@@ -19,10 +20,10 @@ class EvaluationRun:
     alarms: tuple[str, ...]
 
 
-def take_report(payload: bytes, now: float) -> None:
-    """Store one report from the stream."""
+def take_reports(payloads: Sequence[bytes], now: float) -> None:
+    """Store reports from the stream, all or none."""
     with transaction() as session:
-        ingest.take(session, payload, now)
+        ingest.take_many(session, payloads, now)
 
 
 def fold_waiting() -> int:

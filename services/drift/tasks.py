@@ -4,12 +4,13 @@ point.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
 
 from contracts.clock import clock_from_environment
-from services.drift import ingest, retrain, service
+from services.drift import calibrate, ingest, rebase, retrain, service
 from services.drift.evaluate import TOPIC
 from services.drift.limits import LIMITS, drift_settings
 from services.drift.prefect import PrefectFlows
@@ -17,7 +18,7 @@ from services.kit.clients import ServiceClient
 from services.kit.database import transaction
 from services.kit.outbox import handler
 from services.kit.settings import settings
-from services.kit.streams import StreamMessage, consume
+from services.kit.streams import StreamMessage, consume_waiting
 from services.kit.tasks import beat, task
 
 STREAM = "telemetry.reports"
@@ -29,8 +30,8 @@ log = structlog.get_logger(__name__)
 @beat("drift.ingest", seconds=2)
 @task(queue="drift", time_limit=60)
 def ingest_reports() -> int:
-    """Take waiting reports from the stream and fold them into their cohort-days."""
-    taken = consume(STREAM, GROUP, _take, batch=LIMITS.batch)
+    """Take waiting reports from the stream, many in a transaction, and fold them into their cohort-days."""
+    taken = consume_waiting(STREAM, GROUP, _take, LIMITS.batch, LIMITS.ingest_for_s)
     service.fold_waiting()
     return taken
 
@@ -54,6 +55,32 @@ def sweep_old_reports() -> int:
     """Refuse reports that waited too long for their observer, forget old natural keys."""
     with transaction() as session:
         return ingest.sweep(session, clock_from_environment().now())
+
+
+@beat("drift.rebase", seconds=30)
+@task(queue="drift", time_limit=60)
+def notice_releases() -> int:
+    """Remember rollouts that completed, so that their cohorts get new references."""
+    chosen = settings()
+    with ServiceClient(chosen.base_url, chosen.service_token) as releases:
+        completed = rebase.completed_rollouts(releases)
+    with transaction() as session:
+        new = rebase.remember(session, completed, clock_from_environment().now())
+    if new:
+        log.info("drift_releases_noticed", rollouts=new)
+    return new
+
+
+@beat("drift.calibrate", seconds=600)
+@task(queue="drift", time_limit=300)
+def report_false_alarms() -> int:
+    """Write the A/A report of the last complete week, once."""
+    with transaction() as session:
+        report = calibrate.report_week(session, clock_from_environment().now(), drift_settings())
+    if report is not None:
+        kept = all(rate.kept for rate in report.rates)
+        log.info("drift_calibrated", week=report.week, cohort_days=report.cohort_days, rates_kept=kept)
+    return int(report is not None)
 
 
 @handler(TOPIC)
@@ -81,5 +108,5 @@ def decide_drift_alarm(_key: str, payload: dict[str, Any]) -> None:  # Any: JSON
         )
 
 
-def _take(message: StreamMessage) -> None:
-    service.take_report(message.fields["body"], clock_from_environment().now())
+def _take(messages: Sequence[StreamMessage]) -> None:
+    service.take_reports([message.fields["body"] for message in messages], clock_from_environment().now())

@@ -1,4 +1,7 @@
-"""The audit trail: who did what to what. Entries are written in the transaction of the act, and only ever added."""
+"""The audit trail: who did what to what. Entries are written in the transaction of the act, and only ever added.
+
+When that transaction commits, its entries are linked to all before them (`audit_chain.py`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from services.kit.audit_chain import MARK
 from services.kit.auth import Subject
 from services.kit.models import AuditEntry
 from services.kit.tracing import current_trace_id
@@ -21,6 +25,7 @@ def record(
         actor=str(actor), action=action, subject=subject, detail=detail or {}, trace_id=current_trace_id()
     )
     session.add(entry)
+    session.info[MARK] = True
 
 
 def entries(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 from fastapi import Depends, Request
-from sqlalchemy import func, update
+from sqlalchemy import event, func, update
 from sqlalchemy.orm import Session
 
+from services.kit import token_cache
 from services.kit.database import SessionDep
 from services.kit.models import Token
 from services.kit.problems import Forbidden, Unauthorized
@@ -40,8 +42,8 @@ DEFAULT_SCOPES: dict[str, frozenset[str]] = {
     "operator": STAFF_SCOPES,
     "service": STAFF_SCOPES,
 }
-_NO_HASH = bytes(32)
-_REFUSED = "the token is missing, unknown, expired or revoked; send `Authorization: Bearer <token>`"
+NO_HASH = bytes(32)
+REFUSED = "the token is missing, unknown, expired or revoked; send `Authorization: Bearer <token>`"
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def issue_token(
         raise ValueError(f"token for {kind!r} with unknown scopes {sorted(wanted - SCOPES)}; known: {sorted(SCOPES)}")
     token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
     expires = None if ttl_s is None else datetime.now(UTC) + timedelta(seconds=ttl_s)
-    row = Token(id=token_id, secret_hash=_hash(secret), kind=kind, subject_id=subject_id, scopes=sorted(wanted))
+    row = Token(id=token_id, secret_hash=hash_of(secret), kind=kind, subject_id=subject_id, scopes=sorted(wanted))
     row.expires_at = expires
     session.add(row)
     session.flush()
@@ -83,41 +85,58 @@ def issue_token(
 def revoke(session: Session, kind: Kind, subject_id: str) -> int:
     """Revoke every token of this holder; returns how many were still valid."""
     condition = (Token.kind == kind, Token.subject_id == subject_id, Token.revoked_at.is_(None))
-    rows = session.execute(update(Token).where(*condition).values(revoked_at=func.now()).returning(Token.id))
-    return len(rows.all())
+    statement = update(Token).where(*condition).values(revoked_at=func.now()).returning(Token.id)
+    revoked = session.scalars(statement).all()
+    event.listen(session, "after_commit", lambda _session: token_cache.forget(revoked), once=True)
+    return len(revoked)
 
 
 def authenticate(session: Session, token: str) -> Subject:
     """The holder of `token`; raises Unauthorized without saying which check failed."""
-    token_id, secret = _split(token)
+    token_id, secret = split_token(token)
     row = session.get(Token, token_id) if token_id else None
-    right = hmac.compare_digest(_hash(secret), row.secret_hash if row else _NO_HASH)
+    right = hmac.compare_digest(hash_of(secret), row.secret_hash if row else NO_HASH)
     if row is None or not right or row.revoked_at is not None:
-        raise Unauthorized(_REFUSED)
+        raise Unauthorized(REFUSED)
     if row.expires_at is not None and row.expires_at <= datetime.now(UTC):
-        raise Unauthorized(_REFUSED)
+        raise Unauthorized(REFUSED)
+    return subject_of(row)
+
+
+def subject_of(row: Token) -> Subject:
+    """The holder that a row of the table of tokens names."""
     kind: Any = row.kind  # Any: the database holds only the three kinds, issue_token saw to it
     return Subject(kind=kind, id=row.subject_id, scopes=frozenset(row.scopes), token_id=row.id)
 
 
 @dataclass(frozen=True)
-class ScopeGuard:
-    """Dependency that admits a subject with `scope`. With `cookie`, a browser may send the token there instead."""
+class Guard:
+    """Admits a subject with `scope`. With `cookie`, a browser may send the token there instead."""
 
     scope: str
     cookie: str | None = None
 
-    def __call__(self, request: Request, session: SessionDep) -> Subject:
-        subject = authenticate(session, self._token(request))
+    def demand(self, subject: Subject) -> None:
+        """Raise Forbidden when the subject lacks the scope."""
         if self.scope not in subject.scopes:
             raise Forbidden(f"this needs the scope {self.scope}; ask an operator for a token that has it")
-        return subject
 
-    def _token(self, request: Request) -> str:
+    def token(self, request: Request) -> str:
+        """The token that came with the request, or nothing."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return token.strip()
         return request.cookies.get(self.cookie, "") if self.cookie else ""
+
+
+@dataclass(frozen=True)
+class ScopeGuard(Guard):
+    """Dependency that asks the database for every request."""
+
+    def __call__(self, request: Request, session: SessionDep) -> Subject:
+        subject = authenticate(session, self.token(request))
+        self.demand(subject)
+        return subject
 
 
 def requires(scope: str, *, cookie: str | None = None) -> Any:  # Any: as FastAPI's own Depends
@@ -127,11 +146,19 @@ def requires(scope: str, *, cookie: str | None = None) -> Any:  # Any: as FastAP
     return Depends(ScopeGuard(scope, cookie))
 
 
-def _split(token: str) -> tuple[str, str]:
+def valid_for_s(session: Session, subject: Subject) -> float:
+    """Seconds until the token expires; infinite for one that does not. The token was just read in this session."""
+    row = session.get_one(Token, subject.token_id)
+    return math.inf if row.expires_at is None else (row.expires_at - datetime.now(UTC)).total_seconds()
+
+
+def split_token(token: str) -> tuple[str, str]:
+    """Id and secret of a token; empty where it is not one of ours."""
     prefix, _, rest = token.partition("_")
     token_id, _, secret = rest.partition("_")
     return (token_id, secret) if prefix == "el" and len(token) <= 256 else ("", "")
 
 
-def _hash(secret: str) -> bytes:
+def hash_of(secret: str) -> bytes:
+    """What the database keeps of a secret."""
     return hashlib.sha256(secret.encode()).digest()

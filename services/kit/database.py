@@ -17,6 +17,7 @@ from fastapi import Depends
 from sqlalchemy import Engine, MetaData, create_engine, text
 from sqlalchemy.orm import DeclarativeBase, Session, sessionmaker
 
+from services.kit.admission import Admission
 from services.kit.settings import Settings, settings
 
 NAMING = {
@@ -65,8 +66,8 @@ def transaction() -> Iterator[Session]:
         yield session
 
 
-def get_session() -> Iterator[Session]:
-    """FastAPI dependency behind `SessionDep`."""
+def get_session(_place: Admission) -> Iterator[Session]:
+    """FastAPI dependency behind `SessionDep`: one transaction, once there is a place for it."""
     with transaction() as session:
         yield session
 

@@ -25,13 +25,17 @@ class StreamLimits:
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """`body_bytes` is the default; a service raises it for a path in its own `limits.BODY_LIMITS`."""
+    """`body_bytes` is the default; a service raises it for a path in its own `limits.BODY_LIMITS`.
+
+    A request that wants the database waits for `admission_s` at most.
+    """
 
     body_bytes: int = 1 << 20
     page: int = 50
     page_max: int = 200
     cursor_chars: int = 512
     idempotency_key_chars: int = 128
+    admission_s: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,40 @@ class ClientLimits:
     longest_pause_s: float = 5.0
 
 
+@dataclass(frozen=True)
+class TokenLimits:
+    """A valid token is remembered for `remember_s`: a revocation takes effect within that time on the fast routes."""
+
+    remember_s: float = 30.0
+    remembered: int = 50_000
+    batch: int = 500
+    at_once: int = 1
+    waiting: int = 4_000
+
+
+@dataclass(frozen=True)
+class RateLimits:
+    """Subjects whose bucket a process keeps in memory; beyond it the least recent is forgotten (its bucket is full)."""
+
+    subjects: int = 100_000
+
+
+@dataclass(frozen=True)
+class PollTokenLimits:
+    """How long a checked token is believed by routes that fleets poll, in memory and in the cache; tokens in memory.
+
+    `memory_s` is more than two polls of 60 s, so that a device that polls is always known.
+    """
+
+    memory_s: float = 150.0
+    cached_s: float = 300.0
+    held: int = 250_000
+
+
 OUTBOX = OutboxLimits()
 STREAM = StreamLimits()
 HTTP = HttpLimits()
 CLIENT = ClientLimits()
+TOKENS = TokenLimits()
+POLL_TOKENS = PollTokenLimits()
+RATE = RateLimits()

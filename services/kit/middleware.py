@@ -16,6 +16,9 @@ from services.kit.tracing import start_trace
 
 QUIET_PATHS = frozenset({"/healthz", "/readyz"})
 
+QUIET = "quiet_when_fine"
+"""A route that sets this in `request.state` gets a line in the log only for what it refuses."""
+
 log = structlog.get_logger("services.access")
 
 
@@ -45,7 +48,8 @@ class TraceMiddleware:
         try:
             await self._app(scope, receive, send_traced)
         finally:
-            if scope["path"] not in QUIET_PATHS:
+            quiet = scope["path"] in QUIET_PATHS or (status < 400 and scope.get("state", {}).get(QUIET, False))
+            if not quiet:
                 spent = round((time.perf_counter() - begun) * 1000, 1)
                 log.info("request", method=scope["method"], path=scope["path"], status=status, ms=spent)
 

@@ -52,12 +52,19 @@ class OutboxRow(Base):
 
 
 class AuditEntry(Base):
-    """Who did what to what, and when. Rows are only ever added."""
+    """Who did what to what, and when. Rows are only ever added; `place` and `link` chain them (audit_chain.py)."""
 
     __tablename__ = "audit"
-    __table_args__ = (Index("ix_audit_subject_id", "subject", "id"), {"schema": SCHEMA})
+    __table_args__ = (
+        Index("ix_audit_subject_id", "subject", "id"),
+        Index("uq_audit_place", "place", unique=True),
+        Index("ix_audit_unchained", "id", postgresql_where="place IS NULL"),
+        {"schema": SCHEMA},
+    )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    place: Mapped[int | None] = mapped_column(BigInteger)
+    link: Mapped[bytes | None] = mapped_column(LargeBinary)
     at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
     actor: Mapped[str] = mapped_column(Text)
     action: Mapped[str] = mapped_column(Text)

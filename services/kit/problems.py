@@ -180,11 +180,16 @@ async def _on_http(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_dependency(request: Request, error: Exception) -> JSONResponse:
+    return response(dependency_problem(error, path=request.url.path))
+
+
+def dependency_problem(error: Exception, **where: str) -> Problem:
+    """What a client is told when the database or Redis failed with `error`; `where` goes to the log."""
     if getattr(getattr(error, "orig", None), "sqlstate", None) == POSTGRES_DISK_FULL:
-        return response(_disk_full())
-    log.warning("dependency_down", path=request.url.path, error=type(error).__name__)
+        return _disk_full()
+    log.warning("dependency_down", error=type(error).__name__, **where)
     what = "Redis" if isinstance(error, redis.exceptions.RedisError) else "the database"
-    return response(Unavailable(f"{what} does not answer; nothing was changed. Try again in {RETRY_AFTER_S} s."))
+    return Unavailable(f"{what} does not answer; nothing was changed. Try again in {RETRY_AFTER_S} s.")
 
 
 async def _on_system(request: Request, error: Exception) -> JSONResponse:

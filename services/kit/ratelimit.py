@@ -1,18 +1,26 @@
 """Token buckets: how often one subject may ask. Kept in Redis, so that every API process counts together.
 
 When Redis is down each process counts for itself: being a little generous beats refusing durable writes.
+
+`FleetBucket` is for millions of subjects that each ask rarely. A process lets a subject's first few requests pass on
+its own account and refuses a flood on its own account, both without asking Redis; in between Redis decides. So the
+usual device costs a look into a dictionary, and so does the thousandth request in a second of one that floods.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
+from services.kit.limits import RATE
 from services.kit.problems import TooManyRequests
 from services.kit.streams import connection
 
@@ -38,21 +46,41 @@ class Rate:
     burst: int
 
 
+class LocalBuckets:
+    """Buckets in this process's memory, at most `RATE.subjects` of them."""
+
+    def __init__(self, rate: Rate, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._now = rate, now
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def wait(self, subject: str) -> float:
+        """Take one token: 0, or without taking one the seconds until there is one."""
+        now, burst = self._now(), float(self._rate.burst)
+        with self._lock:
+            left, at = self._buckets.pop(subject, (burst, now))
+            left = min(burst, left + (now - at) * self._rate.per_second)
+            enough = left >= 1.0
+            self._buckets[subject] = (left - 1.0 if enough else left, now)
+            if len(self._buckets) > RATE.subjects:
+                self._buckets.popitem(last=False)
+        return 0.0 if enough else (1.0 - left) / self._rate.per_second
+
+
 class TokenBucket:
     """Buckets named `name`, one a subject."""
 
     def __init__(self, name: str, rate: Rate) -> None:
         self._name = name
         self._rate = rate
-        self._local: dict[str, tuple[float, float]] = {}
-        self._lock = threading.Lock()
+        self._local = LocalBuckets(rate)
 
     def take(self, subject: str) -> None:
         """Take one token or raise TooManyRequests with the seconds to wait."""
-        wait = self._wait(subject)
-        if wait > 0:
-            after = math.ceil(wait)
-            raise TooManyRequests(f"more than {self._rate.burst} requests at once; wait {after} s", retry_after_s=after)
+        refuse_for(self._wait(subject), self._rate)
 
     def _wait(self, subject: str) -> float:
         key = f"rate:{self._name}:{subject}"
@@ -60,16 +88,27 @@ class TokenBucket:
             rate = (str(self._rate.per_second), str(self._rate.burst))
             answer: Any = connection().eval(_TAKE, 1, key, *rate)  # Any: redis-py types answers as sync or async
         except redis.RedisError:
-            return self._wait_locally(subject)
+            return self._local.wait(subject)
         return float(answer)
 
-    def _wait_locally(self, subject: str) -> float:
-        now = time.monotonic()
-        with self._lock:
-            if len(self._local) > 100_000:
-                self._local.clear()
-            left, at = self._local.get(subject, (float(self._rate.burst), now))
-            left = min(float(self._rate.burst), left + (now - at) * self._rate.per_second)
-            enough = left >= 1.0
-            self._local[subject] = (left - 1.0 if enough else left, now)
-        return 0.0 if enough else (1.0 - left) / self._rate.per_second
+
+class FleetBucket:
+    """Buckets of a fleet: `rate` for each subject, of which the first `free` are each process's own to give."""
+
+    def __init__(self, name: str, rate: Rate, free: Rate) -> None:
+        self._rate = rate
+        self._shared = TokenBucket(name, rate)
+        self._mine, self._free = LocalBuckets(rate), LocalBuckets(free)
+
+    async def take(self, subject: str) -> None:
+        """Take one token or raise TooManyRequests with the seconds to wait."""
+        refuse_for(self._mine.wait(subject), self._rate)
+        if self._free.wait(subject) > 0:
+            await asyncio.to_thread(self._shared.take, subject)
+
+
+def refuse_for(wait: float, rate: Rate) -> None:
+    """Raise TooManyRequests when there is something to wait for (seconds)."""
+    if wait > 0:
+        after = math.ceil(wait)
+        raise TooManyRequests(f"more than {rate.burst} requests at once; wait {after} s", retry_after_s=after)

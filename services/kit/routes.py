@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from services.kit.auth import ScopeGuard
+from services.kit.auth import Guard
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Operation:
     @property
     def scope(self) -> str | None:
         """The scope it demands, or None."""
-        return next((guard.scope for guard in self.guards if isinstance(guard, ScopeGuard)), None)
+        guards: tuple[object, ...] = self.guards
+        return next((guard.scope for guard in guards if isinstance(guard, Guard)), None)
 
 
 def operations(app: FastAPI) -> list[Operation]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,9 +23,15 @@ from services.kit.limits import STREAM
 from services.kit.settings import settings
 
 _APPEND = """
-local id = redis.call('XADD', KEYS[1], '*', unpack(ARGV, 2))
-if tonumber(ARGV[1]) > tonumber(redis.call('GET', KEYS[2]) or '0') then redis.call('SET', KEYS[2], ARGV[1]) end
-return id
+if (redis.call('GET', KEYS[2]) or '0') ~= ARGV[1] then return -1 end
+local at, added = 3, 0
+while at <= #ARGV do
+  local parts = 2 * tonumber(ARGV[at])
+  redis.call('XADD', KEYS[1], '*', unpack(ARGV, at + 1, at + parts))
+  at, added = at + 1 + parts, added + 1
+end
+redis.call('SET', KEYS[2], ARGV[2])
+return added
 """
 
 log = structlog.get_logger(__name__)
@@ -44,6 +51,7 @@ class StreamMessage:
 
 
 Handler = Callable[[StreamMessage], None]
+ManyHandler = Callable[[Sequence[StreamMessage]], None]
 
 
 def connection() -> redis.Redis:
@@ -56,20 +64,47 @@ def _connection(url: str) -> redis.Redis:
     return redis.Redis.from_url(url, socket_connect_timeout=3, socket_timeout=10, health_check_interval=15)
 
 
-def publish(stream: str, fields: Mapping[str, str | bytes], mark: int = 0) -> str:
-    """Append one message; returns its id.
-
-    `mark` is the publisher's own number of the message (a row id). The highest one is kept beside the stream, in the
-    same step, so that a publisher can tell by `mark_of` that Redis lost messages.
-    """
-    flat: list[str | bytes] = [part for field in fields.items() for part in field]
-    added: Any = connection().eval(_APPEND, 2, stream, f"mark:{stream}", str(mark), *flat)  # Any: sync or async
+def publish(stream: str, fields: Mapping[str, str | bytes]) -> str:
+    """Append one message; returns its id."""
+    entry: dict[Any, Any] = dict(fields)
+    added: Any = connection().xadd(stream, entry)  # Any: redis-py types answers as sync or async
     return str(added.decode())
 
 
+def publish_many(stream: str, entries: Sequence[Mapping[str, str | bytes]], *, expected: int, mark: int) -> bool:
+    """Append many messages and move the stream's mark from `expected` to `mark`, all in one step.
+
+    The mark is the publisher's own number of its last message (a row id); as Redis keeps or loses it together with
+    the entries, `mark_of` tells a publisher where to go on. False, and nothing is changed, when the mark is not
+    `expected`: another publisher was faster, or Redis lost data.
+    """
+    flat: list[str | bytes] = []
+    for fields in entries:
+        flat.append(str(len(fields)))
+        flat += [part for field in fields.items() for part in field]
+    arguments = (str(expected), str(mark), *flat)
+    added: Any = connection().eval(_APPEND, 2, stream, f"published:{stream}", *arguments)  # Any: sync or async
+    return int(added) >= 0
+
+
+def consume_waiting(stream: str, group: str, handler: ManyHandler, batch: int, seconds: float) -> int:
+    """Call `consume_many` until nothing waits, or for `seconds`; returns how many messages were handled."""
+    handled, end = 0, time.monotonic() + seconds
+    while found := consume_many(stream, group, handler, batch):
+        handled += found
+        if time.monotonic() >= end:
+            break
+    return handled
+
+
+def length(stream: str) -> int:
+    """Entries of the stream, finished ones that were not trimmed yet included."""
+    return int(connection().xlen(stream))
+
+
 def mark_of(stream: str) -> int:
-    """The highest mark published; 0 when there is none, or when Redis lost everything."""
-    kept: Any = connection().get(f"mark:{stream}")
+    """The stream's mark; 0 when Redis knows none (a new stream, or Redis was wiped)."""
+    kept: Any = connection().get(f"published:{stream}")
     return int(kept or 0)
 
 
@@ -88,6 +123,27 @@ def consume(stream: str, group: str, handler: Handler, batch: int = 100) -> int:
     return handled
 
 
+def consume_many(stream: str, group: str, handler: ManyHandler, batch: int = 100) -> int:
+    """Like `consume`, but `handler` gets all messages at once, to commit them in one transaction.
+
+    When it raises, the messages are handed to it one by one, so that one bad message costs its neighbours nothing.
+    """
+    client = connection()
+    _ensure_group(client, stream, group)
+    consumer = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
+    found = _next_messages(client, stream, group, consumer, batch)
+    if not found:
+        return 0
+    try:
+        handler([message for message, _ in found])
+    except Exception as error:  # one of them may be bad: find out which
+        log.warning("stream_batch_failed", stream=stream, group=group, messages=len(found), error=repr(error)[:500])
+        alone: Handler = lambda message: handler([message])  # noqa: E731  # the one-message form of the same handler
+        return sum(_handle(client, group, alone, message, abandoned) for message, abandoned in found)
+    client.xack(stream, group, *(message.id for message, _ in found))
+    return len(found)
+
+
 def lag(stream: str, group: str) -> int:
     """Messages of `stream` that `group` has not finished (waiting or in hand)."""
     client: Any = connection()
@@ -101,6 +157,45 @@ def lag(stream: str, group: str) -> int:
     last = found[0]["last-delivered-id"].decode()
     waiting = client.xrange(stream, min=f"({last}", count=10_000)
     return len(waiting) + int(found[0]["pending"])
+
+
+def finished(stream: str, group: str) -> StreamMessage | None:
+    """The newest entry up to which `group` has finished everything; None when there is none in the stream.
+
+    Entries that were removed from outside while a consumer had them in hand are given up first: they can never be
+    read again, and would hold the mark for ever.
+    """
+    client: Any = connection()
+    try:
+        known = [entry for entry in client.xinfo_groups(stream) if entry["name"] == group.encode()]
+    except redis.ResponseError:
+        return None
+    if not known:
+        return None
+    delivered = known[0]["last-delivered-id"].decode()
+    _give_up_removed(client, stream, group, delivered)
+    pending = client.xpending_range(stream, group, min="-", max="+", count=1)
+    last = f"({pending[0]['message_id'].decode()}" if pending else delivered
+    found = client.xrevrange(stream, max=last, min="-", count=1)
+    return _message(stream, found[0]) if found else None
+
+
+def trim_behind(stream: str, message_id: str) -> int:
+    """Remove entries older than `message_id`, in Redis's own steps; returns how many."""
+    client: Any = connection()
+    return int(client.xtrim(stream, minid=message_id, approximate=True))
+
+
+def _give_up_removed(client: Any, stream: str, group: str, delivered: str) -> None:
+    """Acknowledge the oldest pending ids whose entries are gone (a MAXLEN or DEL from outside).
+
+    `delivered` was read before: what is delivered while this looks is never taken for gone.
+    """
+    first = client.xrange(stream, count=1)
+    below = f"({first[0][0].decode()}" if first else delivered
+    for entry in client.xpending_range(stream, group, min="-", max=below, count=1_000):
+        client.xack(stream, group, entry["message_id"])
+        log.warning("stream_entry_removed", stream=stream, group=group, id=entry["message_id"].decode())
 
 
 def trim(stream: str, groups: Collection[str]) -> int:

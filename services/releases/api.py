@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from services.releases.routes import bundles, device, fleet, rollouts
+from services.releases.routes import bundles, ddi, device, fleet, rollouts
 
 router = APIRouter()
-for part in (device, bundles, rollouts, fleet):
+for part in (device, bundles, rollouts, fleet, ddi):
     router.include_router(part.router)

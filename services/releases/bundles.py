@@ -9,16 +9,20 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from contracts.bundle import Bundle, BundleError
+from contracts.bundle.chunks import Chunks
 from contracts.wire.builds import Build, BuildState
 from contracts.wire.releases import BundleRecord
 from services.kit.audit import record
 from services.kit.auth import Subject
 from services.kit.clients import ServiceClient, ServiceRefused, ServiceUnreachable
 from services.releases import service
+from services.releases.deltas import add_deltas
 from services.releases.errors import BadBundle, BuildsUnavailable, NotReleasable, UnknownBundle
+from services.releases.limits import DELTAS
 from services.releases.models import BundleRow
 
 
@@ -63,7 +67,9 @@ def register(
         "security_epoch": manifest.security_epoch,
         "build_id": manifest.build_id,
     }
-    service.writable_repository(session).add_target(path, data, custom)
+    repository = service.writable_repository(session)
+    repository.add_target(path, data, {**custom, **Chunks.of(data).custom()})
+    add_deltas(repository, _bases(session), digest, data)
     row = BundleRow(
         digest=digest,
         release_version=manifest.release_version,
@@ -101,6 +107,12 @@ def view(row: BundleRow) -> BundleRecord:
         targets=tuple(row.targets),
         created=row.created,
     )
+
+
+def _bases(session: Session) -> list[BundleRow]:
+    """The bundles that most devices will come from: those registered last."""
+    newest = select(BundleRow).order_by(BundleRow.created.desc(), BundleRow.digest).limit(DELTAS.bases)
+    return list(session.scalars(newest))
 
 
 def _opened(data: bytes) -> tuple[Bundle, str]:

@@ -1,4 +1,8 @@
-"""The memory of verdicts: every look that said something new, with all it rested on."""
+"""The memory of verdicts: every look that said something new, with all it rested on.
+
+Each is written to the hash-chained audit trail too. A look that acts is written there in full; one that goes on
+collecting is held by the digest of its row, which `edgeloop audit verify` computes again.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,18 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from contracts.wire.releases import MetricInterval
+from services.kit.audit import record
+from services.kit.audit_chain import content_digest
+from services.kit.models import AuditEntry
 from services.releases.domain.machine import Step
 from services.releases.limits import ROLLOUT
 from services.releases.models import DecisionRow, RolloutRow
-from services.releases.verdict import Evidence, Judgement
+from services.releases.verdict import Evidence, Judgement, Memory, VerdictPolicy, watch
 
 Json = dict[str, Any]  # Any: JSON
+POLICY = VerdictPolicy()
+SYSTEM = "system:verdict"
+JUDGED = "rollout.judged"
 
 
 def store(session: Session, row: RolloutRow, evidence: Evidence, judgement: Judgement, step: Step, at: float) -> bool:
@@ -29,22 +39,70 @@ def store(session: Session, row: RolloutRow, evidence: Evidence, judgement: Judg
     if fingerprint == _last_fingerprint(session, row.id):
         return False
     worst = judgement.worst
-    session.add(
-        DecisionRow(
-            rollout_id=row.id,
-            at=at,
-            stage=row.stage,
-            decision=step.decision.value,
-            why=step.why[:1_000],
-            worst=f"{worst.metric} in {worst.stratum}" if worst else "",
-            alpha_each=judgement.alpha_each,
-            code_version=judgement.policy.code_version,
-            inputs=inputs,
-            readings=readings,
-            fingerprint=fingerprint,
-        )
+    kept = DecisionRow(
+        rollout_id=row.id,
+        at=at,
+        stage=row.stage,
+        decision=step.decision.value,
+        why=step.why[:1_000],
+        worst=f"{worst.metric} in {worst.stratum}" if worst else "",
+        alpha_each=judgement.alpha_each,
+        alpha_spent=judgement.alpha_spent,
+        code_version=judgement.policy.code_version,
+        inputs=inputs,
+        readings=readings,
+        fingerprint=fingerprint,
     )
+    session.add(kept)
+    session.flush()
+    _write_down(session, kept, step)
     return True
+
+
+def content(kept: DecisionRow) -> Json:
+    """What a decision rests on and says, as its digest in the audit trail covers it."""
+    names = ("rollout_id", "at", "stage", "decision", "why", "worst", "alpha_each", "alpha_spent", "code_version")
+    return {name: getattr(kept, name) for name in (*names, "inputs", "readings")}
+
+
+def changed(session: Session) -> str:
+    """The first decision that is not what the audit trail holds of it, in words; empty when all are."""
+    query = select(AuditEntry).where(AuditEntry.action == JUDGED).order_by(AuditEntry.place)
+    for entry in session.scalars(query.execution_options(yield_per=500)):
+        row = session.get(DecisionRow, entry.detail["decision_id"])
+        if row is None:
+            return f"decision {entry.detail['decision_id']} of {entry.subject} is gone"
+        if content_digest(content(row)) != entry.detail["content"]:
+            return f"decision {row.id} of {entry.subject} is not what was decided"
+        session.expunge(row)
+    return ""
+
+
+def _write_down(session: Session, kept: DecisionRow, step: Step) -> None:
+    whole = content(kept)
+    detail: Json = {
+        "decision_id": kept.id,
+        "decision": kept.decision,
+        "stage": kept.stage,
+        "why": kept.why,
+        "alpha_each": kept.alpha_each,
+        "alpha_spent": kept.alpha_spent,
+        "code_version": kept.code_version,
+        "content": content_digest(whole),
+    }
+    if step.event is not None:
+        detail |= {"acts": step.event.value, "inputs": kept.inputs, "readings": kept.readings}
+    record(session, SYSTEM, JUDGED, f"rollout:{kept.rollout_id}", detail)
+
+
+def remember(row: RolloutRow, evidence: Evidence) -> Memory:
+    """What the verdict knows after this look, kept with the rollout in the look's transaction."""
+    before = row.memory or {}
+    memory = watch(Memory.from_json(before, POLICY), evidence, POLICY)
+    document = memory.to_json()
+    if document != before:
+        row.memory = document
+    return memory
 
 
 def looks(session: Session, rollout_id: str, most: int = ROLLOUT.looks_shown) -> Sequence[DecisionRow]:
@@ -78,6 +136,10 @@ def intervals(rows: Sequence[DecisionRow]) -> list[MetricInterval]:
 def _inputs(evidence: Evidence) -> Json:
     return {
         "first_release": evidence.first_release,
+        "exposed_share": evidence.exposed_share,
+        "targeted": dict(evidence.targeted or {}),
+        "stage": [evidence.stage, evidence.stages],
+        "new_crashes": {name: asdict(table) for name, table in evidence.crashes.items()},
         "fleet_shares": dict(evidence.fleet_shares),
         "strata": {
             stratum.name: {
@@ -86,8 +148,10 @@ def _inputs(evidence: Evidence) -> Json:
                 "silent": stratum.silent,
                 "canary": stratum.canary.devices,
                 "canary_degraded": stratum.canary.degraded,
+                "canary_crashed": stratum.canary.crashed,
                 "control": stratum.control.devices,
                 "control_degraded": stratum.control.degraded,
+                "control_crashed": stratum.control.crashed,
             }
             for stratum in (*evidence.strata, evidence.pooled)
         },

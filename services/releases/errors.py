@@ -7,7 +7,9 @@ Problem
 ├── WrongState         409  the rollout's state does not allow the action
 ├── NobodyMatches      409  the selector matches no device, or devices that the bundle was not built for
 ├── NotReleasable      409  the build did not pass its gate, or the bundle was revoked or rolled back before
+├── ActionGone         410  the DDI action has ended
 ├── VersionMismatch    412  somebody else changed it first
+├── HashMismatch       412  the artifact is not the one that was asked for
 ├── BadSelector        422
 ├── BadBundle          422
 └── BuildsUnavailable  503
@@ -40,6 +42,14 @@ class NobodyMatches(Conflict):
 
 class NotReleasable(Conflict):
     slug, title = "not-releasable", "The bundle may not be released"
+
+
+class ActionGone(Problem):
+    status, slug, title = 410, "action-gone", "The action is no longer active"
+
+
+class HashMismatch(Problem):
+    status, slug, title = 412, "hash-mismatch", "The artifact is another one"
 
 
 class VersionMismatch(Problem):

@@ -3,7 +3,8 @@
 A batch is one transaction. Each report has a natural key, so a repetition changes nothing; sequence numbers put
 late reports in their place: an old one never overwrites what is newer, and a failure is never forgotten.
 Health counts for a rollout's canary when the device is exposed and runs the new bundle, for its control when the
-device is not exposed and runs another bundle that is not itself being rolled out.
+device is not exposed and runs another bundle that is not itself being rolled out. An exposed device that still runs
+another one waits: it is compared with nobody, but its crashes are known.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import case, select
+from sqlalchemy import case, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -27,6 +28,7 @@ from services.releases.verdict import Arm
 FAILED = frozenset({InstallStage.ROLLED_BACK, InstallStage.REFUSED})
 NOT_ITS_FAULT = frozenset({Cause.WITHDRAWN, Cause.REVOKED})
 NORMAL = "normal"
+FELL_BACK = "fell_back"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def receive(session: Session, device_id: str, batch: FeedbackBatch, now: float) 
     installs = [event for event in batch.installs if _take(waiting, event.event_id)]
     installs.sort(key=lambda event: event.sequence)
     health = [report for report in batch.health if _take(waiting, report.report_id)]
-    _describe(device, batch, installs, health, now)
+    newest = _describe(device, batch, installs, health, now)
     placements = _placements(session, device_id, batch.tags)
     stratum = batch.tags.device_class
     for event in installs:
@@ -69,6 +71,8 @@ def receive(session: Session, device_id: str, batch: FeedbackBatch, now: float) 
     for report in health:
         for placement in placements:
             _count_health(session, device_id, stratum, placement, report, offered, now)
+    if newest and batch.running_digest not in offered:
+        _fell_back(session, device_id, [placement.rollout_id for placement in placements if placement.exposed])
     return Taken(len(fresh), len(items) - len(fresh))
 
 
@@ -94,13 +98,13 @@ def _describe(
     installs: Sequence[InstallEvent],
     health: Sequence[HealthReport],
     now: float,
-) -> None:
-    """The device's own word on itself, unless something newer was heard already."""
+) -> bool:
+    """The device's own word on itself, unless something newer was heard already; True when it was the newest."""
     numbers = [*(event.sequence for event in installs), *(report.sequence for report in health)]
     newest = max(numbers, default=None)
     device.last_feedback = now
     if newest is not None and newest < device.sequence:
-        return
+        return False
     device.sequence = device.sequence if newest is None else newest
     device.tags = batch.tags.model_dump()
     device.device_class = batch.tags.device_class
@@ -109,6 +113,7 @@ def _describe(
     device.state_epoch = batch.state_epoch
     causes = [event.cause.value for event in installs if event.stage in FAILED]
     device.last_cause = causes[-1] if causes else device.last_cause
+    return True
 
 
 def _placements(session: Session, device_id: str, tags: DeviceTags) -> list[Placement]:
@@ -157,6 +162,18 @@ def _expose(
     session.execute(statement)
 
 
+def _fell_back(session: Session, device_id: str, rollout_ids: Sequence[str]) -> None:
+    """What a device runs wins over what it confirmed: one that confirmed a bundle and runs an older one has failed.
+
+    A device whose bundle was withdrawn says so, and is no longer confirmed.
+    """
+    if not rollout_ids:
+        return
+    condition = (Exposure.device_id == device_id, Exposure.rollout_id.in_(rollout_ids), Exposure.confirmed)
+    cause = case((Exposure.cause != "", Exposure.cause), else_=FELL_BACK)
+    session.execute(update(Exposure).where(*condition).values(failed=True, confirmed=False, cause=cause))
+
+
 def _count_health(
     session: Session,
     device_id: str,
@@ -167,10 +184,9 @@ def _count_health(
     now: float,
 ) -> None:
     canary = placement.exposed and report.digest == placement.digest
-    control = not placement.exposed and report.digest not in offered
-    if not canary and not control:
+    if not canary and report.digest in offered:
         return
-    arm = Arm.CANARY if canary else Arm.CONTROL
+    arm = Arm.CANARY if canary else (Arm.WAITING if placement.exposed else Arm.CONTROL)
     _add_health(session, device_id, stratum, placement, report, arm)
     if canary:
         _mark_heard(session, device_id, stratum, placement, now)
@@ -209,6 +225,8 @@ def _add_health(
         "latency_log_sum": math.log(_comparable_latency(report)) if timed else 0.0,
         "fidelity_reports": int(measured),
         "fidelity_sum": report.fidelity_lsb if measured else 0.0,
+        "score_reports": int(report.score_mean != 0.0),
+        "score_sum": report.score_mean,
     }
     statement = insert(HealthSum).values(
         rollout_id=placement.rollout_id,
@@ -217,10 +235,12 @@ def _add_health(
         stratum=stratum,
         bucket=placement.bucket,
         degraded=report.state != NORMAL,
+        crashed=report.crashes > 0,
         **counts,
     )
     sums = {name: getattr(HealthSum, name) + statement.excluded[name] for name in counts}
     sums["degraded"] = HealthSum.degraded | statement.excluded.degraded
+    sums["crashed"] = HealthSum.crashed | statement.excluded.crashed
     keys = [HealthSum.rollout_id, HealthSum.device_id, HealthSum.arm]
     session.execute(statement.on_conflict_do_update(index_elements=keys, set_=sums))
 

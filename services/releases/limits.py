@@ -27,6 +27,17 @@ class MetadataLimits:
 
 
 @dataclass(frozen=True)
+class DeltaLimits:
+    """From how many earlier bundles a new one gets a delta, up to which size, and when one is worth its place in the
+    signed metadata (share of the bundle).
+    """
+
+    bases: int = 2
+    bundle_bytes: int = 8 << 20
+    share: float = 0.7
+
+
+@dataclass(frozen=True)
 class StateLimits:
     """The device state document: how long it is valid, how long a device or a proxy may keep it."""
 
@@ -64,6 +75,7 @@ class DeviceLimits:
 
 
 METADATA = MetadataLimits()
+DELTAS = DeltaLimits()
 STATE = StateLimits()
 ROLLOUT = RolloutLimits()
 DEVICE = DeviceLimits()
@@ -71,5 +83,6 @@ DEVICE = DeviceLimits()
 BODY_LIMITS = {
     "/v1/enrolments": WIRE.enrolment_bytes,
     "/v1/feedback": WIRE.feedback_bytes,
+    "/ddi/": 64 * 1024,
     "/v1/bundles/uploads": BUNDLE.file_bytes,
 }

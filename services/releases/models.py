@@ -122,6 +122,7 @@ class RolloutRow(Base):
     first_release: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
     previous_digest: Mapped[str | None] = mapped_column(Text)
     standing: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    memory: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default="{}", deferred=True)  # Any: JSON
     created_by: Mapped[str] = mapped_column(Text)
     created: Mapped[float] = mapped_column(Float)
     finished: Mapped[float | None] = mapped_column(Float)
@@ -164,7 +165,10 @@ class Exposure(Base):
 
 
 class HealthSum(Base):
-    """Sums of one device's health reports in one arm of one rollout; device means are sums over counts."""
+    """Sums of one device's health reports in one arm of one rollout; device means are sums over counts.
+
+    `crashed` never goes back to false; `crash_counted` once a look has bet on it.
+    """
 
     __tablename__ = "health"
     __table_args__ = ({"schema": SCHEMA},)
@@ -182,7 +186,11 @@ class HealthSum(Base):
     latency_log_sum: Mapped[float] = mapped_column(Float)
     fidelity_reports: Mapped[int] = mapped_column(Integer)
     fidelity_sum: Mapped[float] = mapped_column(Float)
+    score_reports: Mapped[int] = mapped_column(Integer, server_default="0")
+    score_sum: Mapped[float] = mapped_column(Float, server_default="0")
     degraded: Mapped[bool] = mapped_column(Boolean)
+    crashed: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    crash_counted: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
 
 
 class FeedbackItem(Base):
@@ -210,6 +218,7 @@ class DecisionRow(Base):
     why: Mapped[str] = mapped_column(Text)
     worst: Mapped[str] = mapped_column(Text)
     alpha_each: Mapped[float] = mapped_column(Float)
+    alpha_spent: Mapped[float] = mapped_column(Float, server_default="0")
     code_version: Mapped[str] = mapped_column(Text)
     inputs: Mapped[dict[str, Any]] = mapped_column(JSONB)  # Any: JSON
     readings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)  # Any: JSON
@@ -253,3 +262,44 @@ class Alert(Base):
     subject: Mapped[str] = mapped_column(Text)
     detail: Mapped[str] = mapped_column(Text)
     created: Mapped[float] = mapped_column(Float)
+
+
+class DdiDevice(Base):
+    """What the DDI adapter knows of a device: consent, whether its attributes are wanted, what it installed last."""
+
+    __tablename__ = "ddi_devices"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    device_id: Mapped[str] = mapped_column(_reference("devices.id"), primary_key=True)
+    auto_confirm: Mapped[bool] = mapped_column(Boolean, server_default=text("true"))
+    wants_attributes: Mapped[bool] = mapped_column(Boolean, server_default=text("true"))
+    installed_action: Mapped[int | None] = mapped_column(Integer)
+
+
+class DdiAction(Base):
+    """One bundle for one DDI device. Ids stay below 2^31, as clients demand. `history` is what the device said."""
+
+    __tablename__ = "ddi_actions"
+    __table_args__ = (Index("ix_ddi_actions_device_id_id", "device_id", "id"), {"schema": SCHEMA})
+
+    id: Mapped[int] = mapped_column(Integer, Identity(always=True), primary_key=True)
+    device_id: Mapped[str] = mapped_column(_reference("devices.id"))
+    digest: Mapped[str] = mapped_column(ForeignKey(f"{SCHEMA}.bundles.digest"))
+    state: Mapped[str] = mapped_column(Text)
+    created: Mapped[float] = mapped_column(Float)
+    history: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default="[]")  # Any: JSON
+
+
+class DdiArtifact(Base):
+    """A bundle as DDI names it: a numbered module with one file and the hashes that clients ask for."""
+
+    __tablename__ = "ddi_artifacts"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    id: Mapped[int] = mapped_column(Integer, Identity(always=True), primary_key=True)
+    digest: Mapped[str] = mapped_column(ForeignKey(f"{SCHEMA}.bundles.digest"), unique=True)
+    filename: Mapped[str] = mapped_column(Text)
+    size: Mapped[int] = mapped_column(BigInteger)
+    sha1: Mapped[str] = mapped_column(Text)
+    md5: Mapped[str] = mapped_column(Text)
+    sha256: Mapped[str] = mapped_column(Text)

@@ -1,24 +1,35 @@
-"""From the tables to evidence: what one rollout's devices have shown so far."""
+"""From the tables to evidence: what one rollout's devices have shown so far.
+
+A crash is counted once: the look that bets on it marks its row in its own transaction, so a tick that fails counts it
+again and one that commits never does.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import func, select
+import numpy as np
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from contracts.state import BUCKETS
 from services.releases.limits import ROLLOUT
 from services.releases.models import Exposure, HealthSum, RolloutRow, StageRow
-from services.releases.verdict import Arm, DeviceHealth, DeviceInstall, Evidence, gather
+from services.releases.verdict import Arm, DeviceHealth, DeviceInstall, Evidence, Tail, gather
+from services.releases.verdict.crashes import MOST_EVENTS, CrashTable
 from services.releases.verdict.guardrails import (
     CPU_FRAME_SHARE,
     DEADLINE_MISS_SHARE,
     DRIVER_ERROR_SHARE,
     FIDELITY_LSB,
     LATENCY_LOG_RATIO,
+    QUALITY_LOSS_DB,
 )
+from services.releases.verdict.resampling import device_keys
+
+_QUIETLY = {"synchronize_session": False}  # the rows in hand keep what they said at this look
 
 
 @dataclass(frozen=True)
@@ -31,15 +42,25 @@ class StageCounts:
 
 
 def evidence(session: Session, row: RolloutRow, stages: list[StageRow], now: float) -> Evidence:
-    """Everything known about a rollout at clock time `now`."""
+    """Everything known about a rollout at clock time `now`. Marks new crashes as counted: store what comes of it."""
     stage = stages[row.stage]
-    return gather(
-        _health(session, row, _control_floor(stages, row.stage)),
+    floor = _control_floor(stages, row.stage)
+    rows = _rows(session, row)
+    compared = _compared(rows, floor)
+    found = gather(
+        [_device(one) for one in compared],
         _installs(session, row, now),
         stage.fleet,
         row.first_release,
         stage.targeted,
+        stage.basis_points / BUCKETS,
     )
+    crashes = _new_crashes(session, rows, compared, concurrent=floor == stage.basis_points < BUCKETS)
+    return replace(found, crashes=crashes, tail=_tail(compared), stage=row.stage, stages=max(len(stages), 1))
+
+
+def _device(sums: HealthSum) -> DeviceHealth:
+    return DeviceHealth(sums.device_id, sums.stratum, Arm(sums.arm), _means(sums), sums.degraded, sums.crashed)
 
 
 def counts(session: Session, rollout_id: str, basis_points: int) -> StageCounts:
@@ -59,13 +80,58 @@ def _control_floor(stages: list[StageRow], index: int) -> int:
     return narrower[-1] if narrower else BUCKETS
 
 
-def _health(session: Session, row: RolloutRow, control_floor: int) -> list[DeviceHealth]:
-    rows = session.scalars(select(HealthSum).where(HealthSum.rollout_id == row.id))
+def _rows(session: Session, row: RolloutRow) -> list[HealthSum]:
+    return list(session.scalars(select(HealthSum).where(HealthSum.rollout_id == row.id)))
+
+
+def _compared(rows: list[HealthSum], control_floor: int) -> list[HealthSum]:
+    """Canary and control; a control device that is exposed by now is neither, nor is one that still waits."""
     return [
-        DeviceHealth(sums.device_id, sums.stratum, Arm(sums.arm), _means(sums), sums.degraded)
-        for sums in rows
-        if sums.arm == Arm.CANARY or sums.bucket >= control_floor
+        sums for sums in rows if sums.arm == Arm.CANARY or (sums.arm == Arm.CONTROL and sums.bucket >= control_floor)
     ]
+
+
+def _new_crashes(
+    session: Session, rows: list[HealthSum], compared: list[HealthSum], concurrent: bool
+) -> dict[str, CrashTable]:
+    """By stratum: devices that crashed for the first time in this rollout, and those that could have.
+
+    A device that crashed on either bundle is out for good: devices that tend to crash do so early, and a control that
+    has lost them would make every newly exposed device look worse. Without a concurrent control nothing is compared.
+    """
+    fresh = [one for one in rows if one.crashed and not one.crash_counted]
+    if not fresh:
+        return {}
+    out = {one.device_id for one in rows if one.crash_counted}
+    free = [one for one in compared if one.device_id not in out]
+    tables = {}
+    for stratum in sorted({one.stratum for one in fresh}) if concurrent else ():
+        counts = [_at_risk(free, stratum, arm) for arm in (Arm.CANARY, Arm.CONTROL)]
+        if 0 < sum(crashes for crashes, _ in counts) <= MOST_EVENTS:
+            tables[stratum] = CrashTable(*counts[0], *counts[1])
+    for one in fresh:
+        key = (HealthSum.rollout_id == one.rollout_id, HealthSum.device_id == one.device_id, HealthSum.arm == one.arm)
+        session.execute(update(HealthSum).where(*key).values(crash_counted=True), execution_options=_QUIETLY)
+    return tables
+
+
+def _at_risk(free: list[HealthSum], stratum: str, arm: Arm) -> tuple[int, int]:
+    members = [one for one in free if one.stratum == stratum and one.arm == arm]
+    return sum(one.crashed and not one.crash_counted for one in members), len(members)
+
+
+def _tail(rows: list[HealthSum]) -> Tail:
+    return Tail(
+        keys=device_keys([one.device_id for one in rows]),
+        canary=np.array([one.arm == Arm.CANARY for one in rows], dtype=bool),
+        latency=np.array([_mean_latency(one) for one in rows], dtype=np.float64),
+        errors=np.array([min(one.driver_errors, one.frames) for one in rows], dtype=np.float64),
+        frames=np.array([one.frames for one in rows], dtype=np.float64),
+    )
+
+
+def _mean_latency(sums: HealthSum) -> float:
+    return sums.latency_log_sum / sums.latency_reports if sums.latency_reports else math.nan
 
 
 def _means(sums: HealthSum) -> dict[str, float]:
@@ -76,9 +142,11 @@ def _means(sums: HealthSum) -> dict[str, float]:
         CPU_FRAME_SHARE: min(1.0, sums.cpu_frames / sums.frames),
     }
     if sums.latency_reports:
-        values[LATENCY_LOG_RATIO] = sums.latency_log_sum / sums.latency_reports
+        values[LATENCY_LOG_RATIO] = _mean_latency(sums)
     if sums.fidelity_reports:
         values[FIDELITY_LSB] = sums.fidelity_sum / sums.fidelity_reports
+    if sums.score_reports:
+        values[QUALITY_LOSS_DB] = sums.score_sum / sums.score_reports
     return values
 
 

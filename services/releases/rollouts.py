@@ -21,6 +21,7 @@ from contracts.wire.releases import RolloutRequest, RolloutState
 from services.kit.audit import record
 from services.kit.auth import Subject
 from services.releases import bundles, fleet, production, service, state_document
+from services.releases.decisions import POLICY, SYSTEM
 from services.releases.domain.machine import ACTIVE, Event, IllegalTransition, after
 from services.releases.domain.plan import exposed, plan_stages
 from services.releases.errors import (
@@ -32,10 +33,8 @@ from services.releases.errors import (
     WrongState,
 )
 from services.releases.models import Alert, BundleRow, Control, RolloutRow, StageRow
-from services.releases.verdict import VerdictPolicy, clean_canary
+from services.releases.verdict import clean_canary
 
-POLICY = VerdictPolicy()
-SYSTEM = "system:verdict"
 Actor = Subject | str
 
 

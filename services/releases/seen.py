@@ -27,15 +27,21 @@ class LastSeen:
         self._heard: dict[str, float] = {}
         self._flushed = monotonic()
 
-    def touch(self, device_id: str, at: float) -> None:
-        """Note a poll; now and then the buffer is written out."""
+    def touch(self, device_id: str, at: float) -> bool:
+        """Note a poll, without I/O; True when it is time to `flush`."""
         with self._lock:
             self._heard[device_id] = at
-            if self._monotonic() - self._flushed < DEVICE.flush_s:
-                return
+            due = self._monotonic() - self._flushed >= DEVICE.flush_s
+            if due:
+                self._flushed = self._monotonic()
+            return due
+
+    def flush(self) -> None:
+        """Write the buffer out."""
+        with self._lock:
             batch, self._heard = self._heard, {}
-            self._flushed = self._monotonic()
-        _write(batch)
+        if batch:
+            _write(batch)
 
     def of(self, device_ids: Iterable[str]) -> dict[str, float]:
         """Last polls of these devices, from the buffer and from Redis; unknown ones are left out."""

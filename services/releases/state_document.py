@@ -140,13 +140,31 @@ def _oldest_kept(session: Session) -> int:
 
 
 class StateCache:
-    """The document of this process: memory for `STATE.memory_s`, then one cache read, then the loader."""
+    """The document of this process: memory for `STATE.memory_s`, then one cache read, then the loader.
+
+    A poll takes what memory holds (`held`) up to twice that age, while one of them has it read anew: so no poll waits
+    for the cache, and a document is at most `2 * STATE.memory_s` old.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._held: Served | None = None
-        self._until = 0.0
+        self._until = self._asked = 0.0
+
+    def held(self) -> Served | None:
+        """What memory holds, unless it is too old to be given away; no I/O."""
+        served, until = self._held, self._until
+        return served if served is not None and self._monotonic() < until + STATE.memory_s else None
+
+    def must_renew(self) -> bool:
+        """True for one caller at a time, when what memory holds is due to be read anew."""
+        with self._lock:
+            now = self._monotonic()
+            due = now >= self._until and now >= self._asked
+            if due:
+                self._asked = now + STATE.memory_s
+            return due
 
     def get(self, load: Callable[[], Served]) -> Served:
         """The current document; `load` reads the database when the cache knows nothing."""

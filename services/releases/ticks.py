@@ -55,8 +55,9 @@ def tick(rollout_id: str) -> bool:
 def _tick(session: Session, row: RolloutRow, now: float) -> bool:
     stages = rollouts.stages(session, row.id)
     evidence = observed.evidence(session, row, stages, now)
+    memory = decisions.remember(row, evidence)
     following = stages[row.stage + 1].basis_points if row.stage + 1 < len(stages) else BUCKETS
-    judgement = judge(evidence, rollouts.POLICY, following / BUCKETS, row.min_devices)
+    judgement = judge(evidence, decisions.POLICY, following / BUCKETS, row.min_devices, memory)
     step = next_step(_look(row, stages, judgement, now))
     decisions.store(session, row, evidence, judgement, step, now)
     _apply(session, row, step)

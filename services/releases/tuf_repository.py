@@ -114,6 +114,11 @@ class UpdateRepository:
         self._commit(current)
         return chain
 
+    def read_target(self, path: str) -> bytes | None:
+        """The bytes of a target that the current metadata name; None for one that they do not."""
+        target = self.target(path)
+        return None if target is None else self._objects.get(target_key(path, target.hashes["sha256"]))
+
     def target(self, path: str) -> TargetFile | None:
         """What the current metadata say of a target."""
         return self._current().targets.signed.targets.get(path)

@@ -196,7 +196,7 @@ class _Builder:
                 queue = int(command["op"] != Op.DMA)
                 command["wait"], newest[queue] = newest[1 - queue], len(body) + 1
                 if queue and node.kernel != entered:
-                    command["flags"] = FLAG_DISPATCH if node.kernel in launched else FLAG_LAUNCH
+                    command["flags"] |= FLAG_DISPATCH if node.kernel in launched else FLAG_LAUNCH
                     launched.add(node.kernel)
                     entered = node.kernel
                 node.done = last

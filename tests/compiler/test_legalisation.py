@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from compiler.errors import InternalError, UnsupportedModel
-from compiler.ir import Add, Graph
+from compiler.ir import Add, Graph, Join
 from compiler.passes.base import apply
 from compiler.passes.dead_code import DeadCode
 from compiler.passes.legalisation import Legalisation
@@ -38,6 +38,20 @@ def test_a_result_that_nobody_reads_goes_with_what_only_it_read() -> None:
     values = {**graph.values, **{name: replace(relu, name=name) for name in ("nowhere", "nothing")}}
     graph = replace(graph, values=values, operators=(*graph.operators[:1], dead, deader, *graph.operators[1:]))
     assert_text("dead_code", transcript(graph, applied(DeadCode(), graph)))
+
+
+def test_an_operand_of_a_join_goes_when_every_slice_leaves_it_out() -> None:
+    net = Net()
+    both = net.node("Concat", [net.features("a", 4), net.features("b", 4)], "joined", axis=1)
+    joined = net.quantize(both, 0.03, 110, 8)
+    bounds = [net.whole(key, [number]) for key, number in (("first", 5), ("end", 8), ("axis", 1))]
+    graph = imported(net.done(net.node("Sigmoid", [net.node("Slice", [joined, *bounds], "cut")], "f"), 1 / 256, 0, 3))
+    result = applied(DeadCode(), graph)
+    assert [operator.sources for operator in result.graph.operators if isinstance(operator, Join)] == [
+        ("joined_Concat.part1",)
+    ]
+    assert "a_Conv dropped" in result.changes
+    assert "joined_Concat.part0 of joined_Concat left out" in result.changes
 
 
 def test_a_window_outside_its_map_is_an_internal_error() -> None:

@@ -16,6 +16,7 @@ from compiler.program_builder import build_program
 from compiler.verifier import verify_program
 from compiler.verifier.mutations import Judgement, Outcome, Tally, mutated, mutations, outcome, tally
 from contracts.npu import NpuSpec, Program, load_spec
+from contracts.npu.program import FLAG_RESIDUAL_FIRST
 from tests.compiler.judging import Judge
 from tests.compiler.qdq_cases import EXACT, NEAR, TIES
 from tests.compiler.qdq_nets import SHAPE
@@ -98,6 +99,21 @@ def test_what_the_verifier_accepts_and_the_device_computes_otherwise_is_missed()
     assert outcome(program, spec, lambda _: Judgement(same=False, found=False)) is Outcome.MISSED
     assert outcome(program, spec, lambda _: Judgement(same=False, found=True)) is Outcome.CAUGHT
     assert outcome(program, spec, lambda _: Judgement(same=True, found=False)) is Outcome.BENIGN
+
+
+def test_the_order_of_a_sum_is_a_parameter_of_arithmetic_and_another_profile_tells() -> None:
+    program, spec = NETS["whole operators"]()
+    turned = [
+        mutation
+        for mutation in mutations(program)
+        if mutation.field == "flags" and int(mutation.before) ^ int(mutation.after) == FLAG_RESIDUAL_FIRST
+    ]
+    assert turned
+    for mutation in turned:
+        assert mutation.immediate
+        assert (
+            outcome(mutated(program, mutation), spec, lambda _: Judgement(same=False, found=False)) is Outcome.REFUSED
+        )
 
 
 def test_the_same_seed_draws_the_same_mutations() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.ir import Block
+from compiler.ir import Block, Conv
 from compiler.passes.clamp_folding import ClampFolding
 from compiler.passes.residual_fusion import ResidualFusion
 from tests.compiler.helpers import applied, assert_text, imported, transcript
@@ -27,6 +27,25 @@ def test_an_addition_whose_operand_is_also_an_output_stays_and_says_why() -> Non
     graph = applied(ClampFolding(), imported(one_block(expose=True))).graph
     result = applied(ResidualFusion(), graph)
     assert [edge.reason for edge in result.unfused] == ["inner_q has another reader"]
+
+
+def test_a_fused_subtraction_still_subtracts() -> None:
+    graph = applied(ClampFolding(), imported(difference())).graph
+    fused = applied(ResidualFusion(), graph).graph
+    (conv,) = fused.operators
+    assert isinstance(conv, Conv)
+    assert conv.residual is not None
+    assert conv.residual.subtract
+
+
+def difference() -> bytes:
+    b = QdqBuilder(0)
+    frame = b.quantize("x", 0.02, 120, 4)
+    b.conv(frame, "a", 4)
+    b.node("Sub", [b.quantize("a", 0.03, 110, 4), frame], "less")
+    b.quantize("less", 0.05, 100, 4, output="y")
+    shape = [1, 4, "h", "w"]
+    return b.model({"x": shape}, {"y": shape})
 
 
 def one_block(*, flipped: bool = False, expose: bool = False) -> bytes:

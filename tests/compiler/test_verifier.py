@@ -13,6 +13,7 @@ from compiler.driver import compile_program, read_model
 from compiler.program_builder import build_program
 from compiler.verifier import Finding, verify_program
 from contracts.npu import COMMAND, Op, Profile, Program, ProgramWriter, load_spec
+from contracts.npu.program import FLAG_LAUNCH, FLAG_RESIDUAL_FIRST
 from tests.support.models import quality_qdq, vsr_qdq
 
 SPEC = load_spec("npu-4t")
@@ -122,6 +123,8 @@ MUTATIONS: dict[str, tuple[Callable[[Commands], Commands | None], str]] = {
     "unknown space": (_set_region(1, "src", "space", 9), "region"),
     "constants as source of a convolution": (_set_region(1, "src", "space", 3), "region"),
     "unknown operation": (_set(1, "op", 99), "operation"),
+    "a residual that comes first without a residual": (_set(1, "flags", FLAG_LAUNCH | FLAG_RESIDUAL_FIRST), "form"),
+    "the first operand taken off": (_set(2, "b_scale", -1), "quantisation"),
     "no launch": (_set(0, "flags", 0), "launch"),
     "launch inside a kernel": (_set(2, "flags", 1), "launch"),
     "kernel without a name": (_set(1, "kernel", 99), "form"),
@@ -133,6 +136,21 @@ MUTATIONS: dict[str, tuple[Callable[[Commands], Commands | None], str]] = {
     "wait for nothing": (_set(1, "wait", 5), "event"),
     "early END": (_set(1, "op", 0), "operation"),
 }
+
+
+@pytest.mark.parametrize("flag", [0, FLAG_RESIDUAL_FIRST])
+def test_the_second_operand_alone_may_be_taken_off(flag: int) -> None:
+    def taken_off(field: str) -> Callable[[Commands], None]:
+        def change(commands: Commands) -> None:
+            index = convolutions(commands)[2]
+            commands["flags"][index] = commands["flags"][index] & ~np.uint8(FLAG_RESIDUAL_FIRST) | np.uint8(flag)
+            commands[field][index] *= -1
+
+        return change
+
+    fields = ["a_scale", "b_scale"] if flag else ["b_scale", "a_scale"]
+    assert mutated(RESIDENT, taken_off(fields[0])) == []
+    assert [finding.rule for finding in mutated(RESIDENT, taken_off(fields[1]))] == ["quantisation"]
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

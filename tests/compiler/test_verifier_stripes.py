@@ -12,7 +12,7 @@ import pytest
 from compiler.verifier import Finding, verify_program
 from compiler.verifier.regions import Region
 from contracts.npu import Op, Program, ProgramWriter, Space, load_spec
-from contracts.npu.program import FLAG_DISPATCH
+from contracts.npu.program import FLAG_DISPATCH, FLAG_RESIDUAL_FIRST
 from tests.compiler.striped import Net, striped_program
 
 SPEC = load_spec("npu-4t")
@@ -70,6 +70,14 @@ def test_a_stripe_made_otherwise_than_its_neighbours_is_found(field: str) -> Non
         index = middle(commands)
         other = int(commands[field][middle(commands, 2)])
         commands[field][index] = other if other != commands[field][index] else commands[field][index] + 1
+
+    assert changed(change)
+
+
+def test_a_stripe_that_adds_the_other_way_round_is_found() -> None:
+    def change(commands: Commands) -> None:
+        adding = np.flatnonzero((commands["op"] == Op.CONV) & (commands["residual"]["space"] != 0))
+        commands["flags"][adding[len(adding) // 2]] ^= FLAG_RESIDUAL_FIRST
 
     assert changed(change)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import tracemalloc
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.features import pack_codes, quantize_codes, segment_vector, unpack_codes
+from contracts.features import pack_codes, quantize_codes, segment_vector, unpack_bytes, unpack_codes
 from contracts.wire import SegmentUpload, WireLimits
 
 
@@ -25,6 +29,47 @@ def test_codes_keep_four_bits_only() -> None:
 def test_values_over_four_bits_are_refused() -> None:
     with pytest.raises(ValueError, match="quantize_codes"):
         pack_codes(np.full((1, 1, 1, 1), 16, dtype=np.uint8))
+
+
+def test_codes_are_entropy_coded_where_that_helps_and_never_grow() -> None:
+    alike = np.repeat(np.arange(16, dtype=np.uint8)[None, None, None], 64, axis=2)
+    noise = np.random.default_rng(0).integers(0, 16, (1, 8, 8, 16), dtype=np.uint8)
+    assert len(pack_codes(alike)) < 100
+    assert len(pack_codes(noise)) == 4 * -(-512 // 3)
+
+
+def test_codes_of_an_agent_that_does_not_entropy_code_are_still_read() -> None:
+    codes = np.repeat(np.arange(16, dtype=np.uint8)[None, None, None], 4, axis=2)
+    flat = codes.reshape(-1)
+    plain = base64.b64encode((flat[0::2] | (flat[1::2] << 4)).tobytes()).decode()
+    assert plain != pack_codes(codes)
+    assert np.array_equal(unpack_codes(plain, (1, 1, 4, 16)), codes)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        zlib.compress(bytes(10_000_000)),
+        zlib.compress(bytes(512)) + b"more",
+        zlib.compress(bytes(512))[:-2],
+        zlib.compress(bytes(511)),
+        b"x" * 20,
+        b"",
+    ],
+)
+def test_a_bomb_a_torn_or_a_foreign_stream_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="expected 512 packed bytes"):
+        unpack_bytes(base64.b64encode(data).decode(), 512)
+
+
+def test_a_bomb_costs_no_memory() -> None:
+    text = base64.b64encode(zlib.compress(bytes(10_000_000))).decode()
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="packed bytes"):
+        unpack_bytes(text, 20_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300_000
 
 
 def test_text_of_another_length_is_refused() -> None:
@@ -53,5 +98,5 @@ def test_the_largest_allowed_segment_stays_under_fifty_kilobytes() -> None:
         }
     )  # fmt: skip
     assert len(message.model_dump_json()) < limits.segment_bytes
-    with pytest.raises(ValueError, match="at most 48000"):
+    with pytest.raises(ValueError, match="at most 72000 codes"):
         SegmentUpload.model_validate(message.model_dump() | {"frames": 8, "codes": pack_codes(codes)})

@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from contracts.npu import COMMAND, REGION, Op, OutputTensor, Profile, Program, ProgramError, ProgramWriter
 from contracts.npu.commands import canonical_bytes
-from contracts.npu.program import DamagedProgram, ForeignProgram, TruncatedProgram
+from contracts.npu.program import (
+    FLAG_LAUNCH,
+    FLAG_RESIDUAL_FIRST,
+    DamagedProgram,
+    ForeignProgram,
+    TruncatedProgram,
+)
 
 
-def example() -> bytes:
+def example(flags: int = 0) -> bytes:
     commands = np.zeros(3, COMMAND)
+    commands[1]["flags"] = flags
     commands[0]["op"] = Op.DMA
     commands[0]["src"]["offset"] = 4711
     commands[1]["op"] = Op.CONV
@@ -94,6 +101,35 @@ def test_another_format_version_is_refused() -> None:
     data[4] = 9
     with pytest.raises(ForeignProgram, match="format 9"):
         Program.open(data)
+
+
+def sealed(data: bytes, version: int) -> bytes:
+    """The file under another format version, its hash made again."""
+    changed = bytearray(data)
+    changed[4:6] = version.to_bytes(2, "little")
+    changed[56:88] = hashlib.sha256(changed[128:]).digest()
+    return bytes(changed)
+
+
+def test_a_file_says_the_oldest_format_that_has_what_it_uses() -> None:
+    plain, newer = example(FLAG_LAUNCH), example(FLAG_LAUNCH | FLAG_RESIDUAL_FIRST)
+    assert [int.from_bytes(data[4:6], "little") for data in (plain, newer)] == [2, 3]
+    assert Program.open(newer).commands(0)[1]["flags"] == FLAG_LAUNCH | FLAG_RESIDUAL_FIRST
+
+
+def test_the_newer_format_may_hold_what_the_older_one_can() -> None:
+    assert np.array_equal(Program.open(sealed(example(), 3)).commands(0), Program.open(example()).commands(0))
+
+
+def test_a_residual_that_comes_first_is_refused_in_the_older_format() -> None:
+    with pytest.raises(DamagedProgram, match="a residual that comes first in format 2; compile the model again"):
+        Program.open(sealed(example(FLAG_RESIDUAL_FIRST), 2))
+
+
+@pytest.mark.parametrize("version", [0, 1, 4])
+def test_formats_before_and_behind_are_refused(version: int) -> None:
+    with pytest.raises(ForeignProgram, match=f"format {version}, arithmetic 1; this code reads 2 to 3 and 1"):
+        Program.open(sealed(example(), version))
 
 
 def test_a_stream_without_end_cannot_be_written() -> None:

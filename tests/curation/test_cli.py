@@ -16,7 +16,7 @@ from services.curation import cli, runs, service
 from services.curation.limits import CurationLimits
 from services.kit.database import transaction
 from services.kit.settings import Settings
-from tests.curation.test_pipeline import NOW, SETTINGS, upload
+from tests.curation.test_pipeline import NOW, SETTINGS, standing_clock, upload  # noqa: F401  # a fixture
 from tests.support.http import LiveServer
 from tests.support.platform import Tokens
 
@@ -27,7 +27,9 @@ runner = CliRunner()
 def state(platform: Settings, live_server: LiveServer, tokens: Tokens, tmp_path: Path) -> Iterator[Path]:
     """A state folder as `edgeloop up` leaves it, fifty segments in two conditions, and nothing clustered yet."""
     with transaction() as session:
-        session.execute(text("TRUNCATE curation.segments, curation.training_sets, curation.rejected"))
+        session.execute(
+            text("TRUNCATE curation.segments, curation.training_sets, curation.evaluation_sets, curation.rejected")
+        )
         session.execute(text("TRUNCATE curation.runs CASCADE"))
     for index in range(50):
         level = 4 if index < 20 else 11
@@ -59,6 +61,29 @@ def test_a_plan_says_what_would_stay_and_changes_no_segment(state: Path) -> None
     assert f"would keep {planned['run']['kept']} and drop {50 - planned['run']['kept']}; nothing was changed" in output
     with transaction() as session:
         assert session.scalar(text("SELECT count(*) FROM curation.segments")) == 50
+
+
+@pytest.mark.usefixtures("worker")
+def test_the_plan_that_was_read_is_applied_by_the_command_that_it_names(state: Path) -> None:
+    planned: dict[str, Any] = json.loads(run(state, "plan", "--json"))["run"]
+    shown = run(state, "apply", planned["id"], "--digest", planned["digest"])
+    assert f"{50 - planned['kept']} segments will leave with the window, {planned['kept']} stay" in shown
+    again = json.loads(run(state, "apply", planned["id"], "--digest", planned["digest"], "--json"))
+    assert again["dropped"] == 50 - planned["kept"]
+    newer = run(state, "plan")
+    assert f"edgeloop curate apply {planned['id']}" not in newer
+    assert "edgeloop curate apply" in newer
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_stale_or_other_plan_leaves_with_one_and_a_reason(state: Path) -> None:
+    planned: dict[str, Any] = json.loads(run(state, "plan", "--json"))["run"]
+    assert "another digest" in run(state, "apply", planned["id"], "--digest", "0" * 64, code=1)
+    with transaction() as session:
+        session.execute(text("UPDATE curation.runs SET created = created - 60"))
+    run(state, "plan")
+    assert "is newer" in run(state, "apply", planned["id"], "--digest", planned["digest"], code=1)
+    assert "--digest" in run(state, "apply", planned["id"], code=2)
 
 
 @pytest.mark.usefixtures("worker")

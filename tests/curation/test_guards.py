@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,13 +72,13 @@ def test_the_medoid_is_a_member() -> None:
 def test_the_medoid_and_the_hardest_stay_and_noise_always_does() -> None:
     labels = np.array([0] * 6 + [-1])
     scores = np.array([1, 5, 2, 4, 3, 0, 0], dtype=float)
-    kept = choose_survivors(labels, [0], scores, list("abcdefg"), ["x"] * 7, 2, 0.99).kept
+    kept = choose_survivors(labels, [0], scores, list("abcdefg"), [["x"] * 7], 2, 0.99).kept
     assert kept.tolist() == [True, True, False, True, False, False, True]
 
 
 def test_equal_scores_are_broken_by_id_not_by_order_of_arrival() -> None:
     labels, scores = np.zeros(4, dtype=np.int64), np.ones(4)
-    first = choose_survivors(labels, [3], scores, ["d", "c", "b", "a"], ["x"] * 4, 1, 0.99).kept
+    first = choose_survivors(labels, [3], scores, ["d", "c", "b", "a"], [["x"] * 4], 1, 0.99).kept
     assert first.tolist() == [False, False, False, True]
 
 
@@ -84,7 +86,7 @@ def test_one_huge_cluster_does_not_wipe_out_a_device_class() -> None:
     labels = np.zeros(1_000, dtype=np.int64)
     scores = np.arange(1_000, dtype=float)
     sources = ["rare"] * 400 + ["common"] * 600
-    survivors = choose_survivors(labels, [999], scores, [f"{i:04d}" for i in range(1_000)], sources, 10, 0.95)
+    survivors = choose_survivors(labels, [999], scores, [f"{i:04d}" for i in range(1_000)], [sources], 10, 0.95)
     assert survivors.guarded == ("common", "rare")
     assert survivors.kept[:400].sum() == 20
     assert survivors.kept[400:].sum() == 30
@@ -105,3 +107,22 @@ def test_an_empty_window_is_a_plan_without_clusters() -> None:
     plan = make_plan(segments(np.zeros((0, 32))), CurationSettings(), 20_000, 2_000)
     assert plan.clusters == ()
     assert plan.noise == 0
+
+
+def test_no_version_of_a_model_is_wiped_out_either() -> None:
+    labels, scores = np.zeros(1_000, dtype=np.int64), np.arange(1_000, dtype=float)
+    names, versions = [f"{i:04d}" for i in range(1_000)], ["vsr-1"] * 400 + ["vsr-2"] * 600
+    survivors = choose_survivors(labels, [999], scores, names, [["npu-4t"] * 1_000, versions], 60, 0.95)
+    assert survivors.guarded == ("vsr-1",)
+    assert survivors.kept[:400].sum() == 20
+
+
+def test_a_plan_guards_versions_of_the_model_too() -> None:
+    count = 400
+    alike = replace(
+        segments(np.random.default_rng(0).normal(scale=0.001, size=(count, 32)), np.arange(count, dtype=float)),
+        versions=["vsr-1"] * 100 + ["vsr-2"] * 300,
+    )
+    plan = make_plan(alike, CurationSettings(eps=0.1, keep_hardest=20), 20_000, 2_000)
+    assert plan.guarded == ("vsr-1",)
+    assert plan.kept[:100].sum() >= 5

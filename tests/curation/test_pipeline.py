@@ -42,7 +42,9 @@ def standing_clock(platform: Settings, tmp_path_factory: pytest.TempPathFactory)
 def empty_tables(platform: Settings) -> None:
     """Each test begins with an empty service."""
     with transaction() as session:
-        session.execute(text("TRUNCATE curation.segments, curation.training_sets, curation.rejected"))
+        session.execute(
+            text("TRUNCATE curation.segments, curation.training_sets, curation.evaluation_sets, curation.rejected")
+        )
         session.execute(text("TRUNCATE curation.runs CASCADE"))
     streams.connection().delete(tasks.STREAM)
 

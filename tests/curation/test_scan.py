@@ -12,15 +12,15 @@ from hypothesis.extra.numpy import arrays
 from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_circles, make_moons
 
-from services.curation.domain import dbscan
 from services.curation.domain.collapse import collapse
 from services.curation.domain.dbscan import NotClustered, RecallTooLow, TooManyPoints, cluster_points
 from services.curation.domain.scan.audit import recall
 from services.curation.domain.scan.blocks import cut_into_blocks
 from services.curation.domain.scan.candidates import candidates
-from services.curation.domain.scan.clusters import Clusters, find_clusters
+from services.curation.domain.scan.clusters import Clusters, find_clusters, grow_clusters, settled
 from services.curation.domain.scan.forest import Forest
 from services.curation.domain.scan.frame import frame_of
+from services.curation.domain.scan.grown import Grown
 from services.curation.domain.scan.growth import Growth
 from services.curation.domain.scan.layout import lay_out
 from services.curation.domain.scan.limits import SCAN_LIMITS, ScanLimits
@@ -169,14 +169,13 @@ def test_the_audit_honours_the_truth_and_notices_lost_pairs() -> None:
     assert recall(vectors, weights, 0.3, 5, Clusters(wanted.labels_, np.zeros(400, dtype=np.bool_))) < 0.5
 
 
-def test_a_scan_that_loses_pairs_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lossy(vectors: np.ndarray, weights: np.ndarray, eps: float, min_samples: int) -> Clusters:
-        return find_clusters(vectors, weights, eps / 2, min_samples)
+def test_a_scan_that_loses_pairs_fails_the_run() -> None:
+    def lossy(vectors: np.ndarray, weights: np.ndarray, eps: float, min_samples: int, *_: None) -> Grown:
+        return grow_clusters(vectors, weights, eps / 2, min_samples)
 
-    monkeypatch.setattr(dbscan, "find_clusters", lossy)
     vectors = np.random.default_rng(1).normal(size=(400, 2)).astype(np.float32)
     with pytest.raises(RecallTooLow, match=r"at least 0\.99"):
-        cluster_points(collapse(vectors), 0.3, 5, 1_000, direct_points=100)
+        cluster_points(collapse(vectors), 0.3, 5, 1_000, direct_points=100, scan=lossy)
 
 
 def test_the_scan_takes_over_above_the_limit_and_gives_the_same_labels() -> None:
@@ -227,5 +226,5 @@ def test_a_crowded_comparison_joins_exactly_what_its_pairs_join(near: np.ndarray
     for found in (Patch(rows, columns, near), Pairs(rows[left], columns[right])):
         growth = Growth(np.full(sum(near.shape), 2), 2)
         growth.add(found)
-        labels.append(growth.labels(np.arange(sum(near.shape)))[0].tolist())
+        labels.append(settled(growth.grown(np.arange(sum(near.shape)))).labels.tolist())
     assert labels[0] == labels[1]

@@ -55,6 +55,12 @@ def test_the_overview_shows_every_part_of_the_loop(operator: httpx.Client) -> No
         assert words in text
 
 
+def test_an_alarm_says_where_the_mean_went_and_what_changed_outside(operator: httpx.Client) -> None:
+    text = operator.get("/fragments/drift").text
+    assert "direction 4 (-0.61 sd), direction 9 (+0.40 sd)" in text
+    assert "outside -0.12" in text
+
+
 @pytest.mark.parametrize("name", FRAGMENTS)
 def test_every_panel_can_be_asked_for_alone(operator: httpx.Client, name: str) -> None:
     answer = operator.get(f"/fragments/{name}")

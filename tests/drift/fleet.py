@@ -73,4 +73,4 @@ def mean_votes(means: Array) -> Votes:
     centre = means.mean(axis=0)
     centred = means - centre
     empty = Votes.empty()
-    return Votes(len(means), centre, centred.T @ centred, empty.shares, empty.share_squares, 0.0)
+    return Votes(len(means), centre, centred.T @ centred, empty.shares, empty.share_squares)

@@ -12,9 +12,9 @@ from contracts.wire.drift import CohortList, DriftAlarmList, DriftState
 from services.drift import tasks
 from services.kit import streams
 from services.kit.database import transaction
-from services.kit.settings import Settings
+from services.kit.settings import Settings, settings
 from tests.drift.reports import fleet_day, observer
-from tests.support.http import ApiClient
+from tests.support.http import ApiClient, LiveServer
 from tests.support.platform import Tokens
 
 FIRST = 20_000
@@ -39,7 +39,7 @@ def lived(
         set_pace(clock, 1e-6, start=(FIRST + 4.5) * 86_400)
         yield
     with transaction() as session:
-        session.execute(text("TRUNCATE drift.alarms, kit.outbox"))
+        session.execute(text("TRUNCATE drift.alarms, drift.thresholds, kit.outbox"))
 
 
 def _report(day: int) -> None:
@@ -117,6 +117,65 @@ def test_devices_and_strangers_may_not_look(client: ApiClient, tokens: Tokens) -
     assert client.get("/drift/v1/alarms").status_code == 401
     assert client.get("/drift/v1/alarms", token=tokens.device("d1")).status_code == 403
     assert client.post("/drift/v1/evaluations", token=tokens.device("d1")).status_code == 403
+
+
+def test_thresholds_of_a_cohort_are_versioned_audited_and_used_by_the_next_verdict(
+    client: ApiClient, tokens: Tokens
+) -> None:
+    """sagemaker-python-sdk#2628: a threshold that nobody can override."""
+    client.post("/drift/v1/evaluations", token=tokens.operator)
+    loose = {"cohorts": "npu-4t/*", "values": {"d_warn": 50.0, "d_severe": 60.0, "js_warn": 0.6}, "reason": "a trial"}
+    first = client.post("/drift/v1/thresholds", token=tokens.operator, json=loose).json()
+    own = {"cohorts": COHORTS[1], "values": {"min_devices": 2_000}, "reason": "too few to say"}
+    second = client.post("/drift/v1/thresholds", token=tokens.operator, json=own).json()
+    assert second["id"] > first["id"]
+    listed = client.get("/drift/v1/thresholds", token=tokens.operator, params={"limit": 1}).json()
+    assert [one["cohorts"] for one in listed["items"]] == [COHORTS[1]]
+    assert listed["next_cursor"]
+    with transaction() as session:
+        acts = session.execute(text("SELECT subject FROM kit.audit WHERE action = 'drift.thresholds'")).scalars()
+        assert {"cohorts:npu-4t/*", f"cohorts:{COHORTS[1]}"} <= set(acts)
+        session.execute(text("DELETE FROM drift.evaluations WHERE day = :day"), {"day": FIRST + 3})
+    client.post("/drift/v1/evaluations", token=tokens.operator)
+    params = {"from_day": FIRST + 3}
+    points = client.get("/drift/v1/series", token=tokens.operator, params=params).json()["items"]
+    found = {one["cohort"]: (one["state"], one["thresholds"]) for one in points}
+    assert found == {
+        COHORTS[0]: ("stable", first["id"]),
+        COHORTS[1]: ("insufficient_data", second["id"]),
+        COHORTS[2]: ("stable", None),
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cohorts": "npu-4t", "values": {}, "reason": "no scenario"},
+        {"cohorts": "npu-4t/mobile", "values": {"d_warn": -1}, "reason": "negative"},
+        {"cohorts": "npu-4t/mobile", "values": {"js_warn": 0.7}, "reason": "over ln 2"},
+        {"cohorts": "npu-4t/mobile", "values": {"false_discovery_rate": 0.5}, "reason": "the day's, not a cohort's"},
+        {"cohorts": "npu-4t/mobile", "values": {}, "reason": ""},
+    ],
+)
+def test_thresholds_that_make_no_sense_are_refused(
+    client: ApiClient, tokens: Tokens, change: dict[str, object]
+) -> None:
+    assert client.post("/drift/v1/thresholds", token=tokens.operator, json=change).status_code == 422
+
+
+def test_reports_and_releases_of_drift_are_lists(client: ApiClient, tokens: Tokens) -> None:
+    for path in ("/drift/v1/calibrations", "/drift/v1/rebases"):
+        assert client.get(path, token=tokens.operator).json() == {"items": [], "next_cursor": None}
+        assert client.get(path, token=tokens.device("d1")).status_code == 403
+
+
+def test_tasks_write_the_weekly_report_and_notice_releases(live_server: LiveServer, tokens: Tokens) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGELOOP_SERVICE_TOKEN", tokens.service)
+        settings.cache_clear()
+        assert tasks.notice_releases() == 0
+        assert tasks.report_false_alarms() == 0
+    settings.cache_clear()
 
 
 def test_refused_reports_are_listed_by_reason(client: ApiClient, tokens: Tokens) -> None:

@@ -187,7 +187,7 @@ def test_a_cohort_of_one_device_is_insufficient_and_leaves_the_others_alone() ->
     for day in (FIRST, FIRST + 1, FIRST + 2):
         for cohort in COHORTS:
             take(fleet_day(cohort, day, DEVICES), noon(day))
-        take(fleet_day("rare/one", day, 1, shift=9.0), noon(day))
+        take(fleet_day("rare/one", day, 1, shift=3.0), noon(day))
         evaluate(noon(day + 1))
     assert states("rare/one") == ["insufficient_data"] * 3
     assert all(states(cohort)[2] == "stable" for cohort in COHORTS)

@@ -149,7 +149,7 @@ def test_drift_without_hard_examples_is_benign(twin: PrefectTwin) -> None:
     cluster()
     decision = decide()
     assert decision is not None
-    assert (decision.action, decision.reason.split(":")[0]) == (AlarmAction.COVERED, "benign")
+    assert (decision.action, decision.reason.split(":")[0]) == (AlarmAction.BENIGN, "benign")
     assert twin.runs == {}
 
 
@@ -209,7 +209,7 @@ def test_no_second_retraining_while_one_runs_and_none_within_the_cool_down(twin:
     second = decide("a2", NOW + 30 * 3600)
     assert second is not None
     assert (second.action, "running" in second.reason) == (AlarmAction.COOL_DOWN, True)
-    next(iter(twin.runs.values()))["state_type"] = "FAILED"
+    next(iter(twin.runs.values()))["state_type"] = "COMPLETED"
     third = decide("a3", NOW + 3600)
     assert third is not None
     assert "cool-down" in third.reason
@@ -217,6 +217,42 @@ def test_no_second_retraining_while_one_runs_and_none_within_the_cool_down(twin:
     assert fourth is not None
     assert fourth.action is AlarmAction.RETRAIN
     assert len(twin.runs) == 2
+
+
+def test_a_run_that_failed_releases_the_cool_down_and_one_that_was_cancelled_does_not(twin: PrefectTwin) -> None:
+    for name in ("a1", "a2", "a3"):
+        raise_alarm(name, created=NOW - 60)
+    hard_segments()
+    cluster()
+    decide("a1")
+    run = next(iter(twin.runs.values()))
+    run["state_type"] = "CANCELLED"
+    second = decide("a2", NOW + 3600)
+    assert second is not None
+    assert second.action is AlarmAction.COOL_DOWN
+    run["state_type"] = "CRASHED"
+    third = decide("a3", NOW + 3600)
+    assert third is not None
+    assert third.action is AlarmAction.RETRAIN
+    assert len(twin.runs) == 2
+
+
+def test_drift_with_hard_examples_that_training_covers_and_no_fall_of_quality_is_benign(twin: PrefectTwin) -> None:
+    raise_alarm(quality_fell=False)
+    cluster()
+    decision = decide()
+    assert decision is not None
+    assert (decision.action, "quality did not fall" in decision.reason) == (AlarmAction.BENIGN, True)
+    assert twin.runs == {}
+
+
+def test_a_fall_of_quality_without_any_example_is_said_and_starts_nothing(twin: PrefectTwin) -> None:
+    raise_alarm(quality_fell=True)
+    cluster()
+    decision = decide()
+    assert decision is not None
+    assert decision.action is AlarmAction.NO_EXAMPLES
+    assert twin.runs == {}
 
 
 def test_a_run_that_prefect_left_running_for_ever_counts_as_ended(twin: PrefectTwin, prefect_url: str) -> None:

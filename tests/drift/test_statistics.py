@@ -16,11 +16,13 @@ from services.drift.domain.discovery import discoveries
 from services.drift.domain.divergence import debiased_divergence, jensen_shannon
 from services.drift.domain.effect import effect_size
 from services.drift.domain.hotelling import hotelling_test
+from services.drift.domain.reading import Reading
 from services.drift.domain.reference import Reference, gap_covariance, pooled_spread
 from services.drift.domain.votes import Votes
 from tests.drift.fleet import Fleet, device_frames, mean_votes, votes_of
 
 PROJECTION = np.linalg.qr(np.random.default_rng(1).normal(size=(DIMENSIONS, SUBSPACE)))[0].T.astype(np.float32)
+READING = Reading.of(PROJECTION)
 
 
 def report(seed: int, frames: int = 60) -> DriftReport:
@@ -54,7 +56,7 @@ def close(one: CohortDayStatistics, other: CohortDayStatistics) -> bool:
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(6)), st.integers(1, 5))
 def test_reports_merge_to_the_same_in_any_order_and_grouping(order: list[int], cut: int) -> None:
-    parts = [statistics_of(report(seed, frames=20), PROJECTION) for seed in range(6)]
+    parts = [statistics_of([report(seed, frames=20)], READING) for seed in range(6)]
     forward = CohortDayStatistics()
     for part in parts:
         forward = forward.merge(part)
@@ -69,8 +71,8 @@ def test_reports_merge_to_the_same_in_any_order_and_grouping(order: list[int], c
 
 def test_each_device_has_one_vote_however_long_it_was_on() -> None:
     busy, quiet = (
-        statistics_of(report(1, frames=200), PROJECTION),
-        statistics_of(report(2, frames=20), PROJECTION),
+        statistics_of([report(1, frames=200)], READING),
+        statistics_of([report(2, frames=20)], READING),
     )
     both = busy.merge(quiet)
     assert both.votes.mean == pytest.approx((busy.votes.mean + quiet.votes.mean) / 2)
@@ -90,7 +92,7 @@ def test_votes_equal_mean_and_covariance_of_the_devices() -> None:
 
 
 def test_stored_statistics_come_back_as_they_were() -> None:
-    statistics = statistics_of(report(3), PROJECTION).merge(statistics_of(report(4), PROJECTION))
+    statistics = statistics_of([report(3)], READING).merge(statistics_of([report(4)], READING))
     again = CohortDayStatistics.from_bytes(statistics.to_bytes())
     assert close(statistics, again)
     assert again.votes.count == 2

@@ -12,6 +12,7 @@ from edge_agent.agent import Agent
 from edge_agent.fleet.status import resident_bytes
 from edge_agent.outbox import Outbox
 from edge_agent.sinks import Mp4Sink
+from edge_agent.slot_store import read_slots
 from tests.edge_agent.workshop import Workshop, play
 from tests.support.agent_twin import FaultyDisk, PictureSource, PowerCut
 from tests.support.platform_twin import PlatformTwin
@@ -141,10 +142,12 @@ def test_a_roll_back_on_a_full_disk_takes_effect_at_once_and_is_written_later(
     disk.full = True
     play(agent, 5)
     assert agent.playback.digest == workshop.factory.digest
-    assert agent.slots.on_trial
+    agent.sync()
+    record = workshop.state / "slots.json"
+    assert read_slots(record).on_trial
     disk.full = False
     agent.sync()
-    assert not agent.slots.on_trial
+    assert not read_slots(record).on_trial
 
 
 def files_below(folder: Path) -> int:

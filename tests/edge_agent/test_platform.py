@@ -120,6 +120,7 @@ def test_the_outbox_goes_out_in_order_of_importance_and_empties(
     outbox.put(Kind.REPORT, b"DRF1")
     for _ in range(120):
         journal.note(Note("ab" * 48, InstallStage.TRIAL))
+    journal.write()
     assert Mail(outbox, signed).drain(STANDING)
 
     assert [len(batch.installs) for _, batch in twin.batches] == [50, 50, 20]
@@ -153,7 +154,9 @@ def test_a_message_that_is_refused_for_good_does_not_block_the_others(
 ) -> None:
     outbox = Outbox(tmp_path / "box", Disk())
     for index in range(3):
-        Journal(outbox, index).note(Note("ab" * 48, InstallStage.TRIAL))
+        journal = Journal(outbox, index)
+        journal.note(Note("ab" * 48, InstallStage.TRIAL))
+        journal.write()
     twin.wrong.statuses["/releases/v1/feedback"] = [422, 422]
     mail = Mail(outbox, signed)
     mail.drain(STANDING)

@@ -151,7 +151,7 @@ def test_a_power_cut_at_any_operation_leaves_the_state_before_or_after(tmp_path:
     store = SlotStore(tmp_path / "count", counted)
     for transition in life:
         store.apply(transition)
-    assert counted.operations > 30
+    assert counted.operations > 25
 
     for cut in range(1, counted.operations + 1):
         folder = tmp_path / f"cut{cut}"

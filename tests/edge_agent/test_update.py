@@ -12,6 +12,7 @@ from edge_agent.playback import Enhanced
 from edge_agent.slots import SlotState
 from edge_agent.sources import SourceFrame
 from tests.edge_agent.workshop import Workshop, play
+from tests.support.agent_twin import ToyPlayback
 from tests.support.platform_twin import PlatformTwin
 
 
@@ -325,6 +326,29 @@ def test_the_kill_switch_stops_every_program_and_the_frames_go_on(workshop: Work
     again.sync()
     play(again, 2)
     assert again.counters.upscaled == 2
+
+
+def test_a_bundle_begins_a_stream_when_it_starts_to_play_and_behind_a_gap(
+    workshop: Workshop, twin: PlatformTwin
+) -> None:
+    agent = workshop.agent()
+    built_in = agent.playback
+    assert isinstance(built_in, ToyPlayback)
+    agent.sync()
+    play(agent, 3)
+    assert built_in.begun == [0]
+    twin.set_state(epoch=3, killed=True)
+    agent.sync()
+    play(agent, 2)
+    twin.set_state(epoch=4)
+    agent.sync()
+    play(agent, 2)
+    assert built_in.begun == [0, 3]
+    twin.set_state(epoch=5, baseline=workshop.released(workshop.bundle("2.0", errors_from=1)))
+    agent.sync()
+    play(agent, 8)
+    assert agent.playback is built_in, "the trial failed"
+    assert built_in.begun == [0, 3, 5]
 
 
 def test_a_replayed_state_document_is_refused(workshop: Workshop, twin: PlatformTwin) -> None:

@@ -51,6 +51,16 @@ def test_a_looped_file_starts_again(tmp_path: Path) -> None:
     assert keys[0] == keys[5] == keys[10]
 
 
+def test_the_first_frame_of_every_round_and_clip_begins_a_stream(tmp_path: Path) -> None:
+    for name in ("a.mp4", "b.mp4"):
+        write_video(tmp_path / name, frames=3)
+    looped = VideoSource(str(tmp_path / "a.mp4"), loop=True)
+    schedule = parse_schedule({"entries": [{"from": 0, "paths": ["a.mp4", "b.mp4"]}]}, tmp_path, 0, "t")
+    for source in (looped, ScheduleSource(schedule, lambda: 1.0)):
+        frames = [source.next() for _ in range(7)]
+        assert [frame.first for frame in frames if frame] == [True, False, False, True, False, False, True]
+
+
 @pytest.mark.parametrize("content", [b"", b"not a video at all", b"\x00\x00\x00\x18ftypmp42" + bytes(200)])
 def test_a_foreign_file_is_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "foreign.mp4"

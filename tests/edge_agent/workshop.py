@@ -11,6 +11,7 @@ from edge_agent.agent import Agent, LoopSettings
 from edge_agent.compose import DeviceSettings, Shared, build_agent, join
 from edge_agent.disk import Disk
 from edge_agent.observation import ObservationSettings
+from edge_agent.observers.drift import Evidence
 from edge_agent.observers.health import TrialLimits
 from edge_agent.sinks import NullSink, Sink
 from edge_agent.sources import Source
@@ -30,6 +31,7 @@ class Workshop:
     twin: PlatformTwin
     clock: HandClock = field(default_factory=HandClock)
     disk: Disk = field(default_factory=Disk)
+    spread_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.patience = itertools.count(0.0, 10_000.0)  # no pause lasts: every look at this clock is hours later
@@ -50,7 +52,7 @@ class Workshop:
         settings = DeviceSettings(
             folder=self.state,
             factory=self.factory.path,
-            observation=ObservationSettings(TAGS, minimum_frames=5),
+            observation=ObservationSettings(TAGS, Evidence(frames=5, sessions=1), self.spread_s),
             loop=loop or LoopSettings(trial=TRIAL),
         )
         shared = Shared(BundleStore(self.state / "bundles", self.disk), self.loader)

@@ -153,7 +153,9 @@ def stored(running: Platform) -> set[object]:
 
 
 def waiting(running: Platform) -> int:
-    rows = query(running, "SELECT count(*) FROM kit.outbox WHERE done_at IS NULL AND topic LIKE 'telemetry.%'")
+    """Segments that curation did not have when the durable mark moved last."""
+    mark = "SELECT finished FROM telemetry.stream_marks WHERE stream = 'telemetry.segments'"
+    rows = query(running, f"SELECT count(*) FROM telemetry.segments WHERE id > COALESCE(({mark}), 0)")
     return int(str(rows[0][0]))
 
 

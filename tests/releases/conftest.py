@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from services.kit.database import transaction
+from services.kit.known_tokens import KNOWN
 from services.kit.settings import Settings
 from services.kit.streams import connection
 from services.releases import service, state_document
@@ -40,6 +41,7 @@ def empty(platform: Settings) -> None:
         session.execute(text("DELETE FROM kit.idempotent_answers"))
     connection().flushdb()
     device.STATE_CACHE.clear()
+    KNOWN.clear()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,8 +13,12 @@ import redis
 from sqlalchemy import event, text
 
 from contracts.state import StateError, public_key, verify_state
+from services.kit import known_tokens
+from services.kit.auth import revoke
 from services.kit.database import engine, transaction
+from services.kit.known_tokens import KNOWN
 from services.kit.settings import settings
+from services.kit.streams import connection
 from services.releases import state_document, tasks
 from tests.releases.conftest import OLD
 from tests.releases.world import World
@@ -108,3 +113,68 @@ def _publish_and_crash() -> None:
     with transaction() as session:
         state_document.publish(session)
         raise RuntimeError("crash before the commit")
+
+
+def test_a_known_devices_poll_reads_neither_database_nor_cache(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_document, "STATE", replace(state_document.STATE, memory_s=60.0))
+    device = world.enrol(1, OLD)[0]
+    etag = world.client.get(PATH, token=device.token).headers["etag"]
+    before = reads()
+    with statements() as seen:
+        for _ in range(20):
+            answer = world.client.get(PATH, token=device.token, headers={"If-None-Match": etag})
+            assert answer.status_code == 304
+    assert seen == []
+    assert reads() == before
+
+
+def test_a_device_that_another_process_knows_costs_one_cache_read_and_no_statement(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_document, "STATE", replace(state_document.STATE, memory_s=60.0))
+    device = world.enrol(1, OLD)[0]
+    world.client.get(PATH, token=device.token)
+    KNOWN.clear()
+    before = reads()
+    with statements() as seen:
+        assert world.client.get(PATH, token=device.token).status_code == 200
+    assert seen == []
+    assert reads() - before == 1
+
+
+def test_a_wrong_secret_of_a_known_token_is_refused_from_memory_and_from_the_cache(world: World) -> None:
+    device = world.enrol(1, OLD)[0]
+    world.client.get(PATH, token=device.token)
+    forged = device.token[:-4] + ("AAAA" if not device.token.endswith("AAAA") else "BBBB")
+    assert world.client.get(PATH, token=forged).status_code == 401
+    KNOWN.clear()
+    assert world.client.get(PATH, token=forged).status_code == 401
+
+
+def test_a_revoked_token_leaves_the_cache_at_once_and_memory_within_its_time(world: World) -> None:
+    device = world.enrol(1, OLD)[0]
+    world.client.get(PATH, token=device.token)
+    with transaction() as session:
+        assert revoke(session, "device", device.id) == 1
+    assert world.client.get("/releases/tuf/targets/none", token=device.token).status_code == 401
+    KNOWN.clear()
+    assert world.client.get(PATH, token=device.token).status_code == 401
+
+
+def test_memory_of_tokens_is_bounded_and_forgets_in_time(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    now = [0.0]
+    monkeypatch.setattr(known_tokens, "POLL_TOKENS", replace(known_tokens.POLL_TOKENS, held=2))
+    known = known_tokens.KnownTokens(lambda: now[0])
+    devices = world.enrol(3, OLD)
+    for device in devices:
+        known.look_up(device.token)
+    assert known.remembered(devices[0].token) is None, "the oldest went"
+    assert known.remembered(devices[2].token) is not None
+    now[0] = known_tokens.POLL_TOKENS.memory_s + 1
+    assert known.remembered(devices[2].token) is None
+
+
+def reads() -> int:
+    """Reads that the cache has answered."""
+    found = connection().info("commandstats")
+    return sum(found.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("get", "mget", "hget", "hmget"))

@@ -141,7 +141,30 @@ def test_a_second_look_at_the_same_evidence_says_the_same_and_spends_nothing() -
     first = look(PathState.fresh(PLAN), 0.0, paths, 0.5, PLAN)
     again = look(first.state, 0.0, paths, 0.5, PLAN)
     assert again.interval == first.interval
-    assert again.state.spent == first.state.spent == 0.025
+    assert again.state.spent == first.state.spent == pytest.approx(25 / 1001)
+
+
+def test_a_look_uses_the_rank_that_makes_the_chance_of_passing_it_what_may_be_spent() -> None:
+    paths = np.random.default_rng(1).standard_normal(PLAN.paths)
+    found = look(PathState.fresh(PLAN), 0.0, paths, 0.1, PLAN)
+    ordered = np.sort(np.abs(paths) / found.error)[::-1]
+    assert found.critical == pytest.approx(ordered[4]), "the fifth of a thousand: passed with chance 5 / 1001"
+    assert found.state.crossed.sum() == found.state.ranks == 5, "the path on the boundary is spent too"
+
+
+def test_a_look_that_may_not_spend_one_rank_says_nothing() -> None:
+    plan = BootstrapPlan(alpha=0.005)
+    state = PathState.fresh(plan)
+    assert not state.due(0.1, plan)
+    assert state.due(0.3, plan)
+    found = look(state, 9.0, np.random.default_rng(1).standard_normal(plan.paths), 0.1, plan)
+    assert found.interval.lower == -math.inf
+    assert found.state.spent == 0.0
+
+
+def test_equal_paths_spend_no_more_ranks_than_allowed() -> None:
+    found = look(PathState.fresh(PLAN), 0.0, np.tile([-1.0, 1.0], PLAN.paths // 2), 0.1, PLAN)
+    assert found.state.crossed.sum() == 5
 
 
 def test_a_look_back_in_time_or_with_other_paths_is_refused() -> None:

@@ -76,6 +76,7 @@ def make_bundle(
     build_id = version.encode().ljust(16, b"\0")[:16]
     meta = {"build_id": build_id.hex(), "release_version": version, "behaviour": behaviour}
     pieces = {"meta.json": json.dumps(meta).encode(), "observer.npz": toy_observer(embedding_id).to_bytes()}
+    pieces["model.onnx"] = b"WEIGHTS" + bytes(range(200))
     path = folder / f"{version}.elb"
     write_bundle(path, pieces, build_id=build_id, release_version=version, security_epoch=security_epoch)
     return ToyBundle(path, Bundle.open(path).digest, version, security_epoch)
@@ -91,6 +92,10 @@ class ToyPlayback:
         self.observer = ObserverParameters.from_bytes(bundle.piece("observer.npz"))
         self.state = "normal"
         self.frames = 0
+        self.begun: list[int] = []
+
+    def begin(self) -> None:
+        self.begun.append(self.frames)
 
     def upscale(self, frame: SourceFrame) -> Enhanced:
         self.frames += 1
@@ -196,6 +201,18 @@ class FaultyDisk(Disk):
         if self._cut("rename", target):
             raise PowerCut
         super().rename(source, target)
+
+    def append(self, path: Path, data: bytes) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "no space left on device", str(path))
+        if self._cut("append", path):
+            raise PowerCut
+        super().append(path, data)
+
+    def exchange(self, one: Path, other: Path) -> None:
+        if self._cut("exchange", one):
+            raise PowerCut
+        super().exchange(one, other)
 
     def sync_directory(self, path: Path) -> None:
         if self._cut("sync", path):

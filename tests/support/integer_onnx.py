@@ -82,7 +82,8 @@ class IntegerModel:
         own = Value("own", 1, 1, 1, conv.scale, conv.zero_point)
         image = self._laid(clamped, conv.write, f"{conv.result}.own")
         other = self._seen(conv.residual.value, conv.residual.view)
-        self._add(conv.result, (image, own), (other, values[conv.residual.value]), conv.residual.clamp)
+        pair = (image, own), (other, values[conv.residual.value])
+        self._add(conv.result, *(pair[::-1] if conv.residual.first else pair), conv.residual.clamp)
 
     def _add(self, result: str, a: tuple[str, Value], b: tuple[str, Value], clamp: Clamp) -> str:
         target = self._graph.values[result]

@@ -10,12 +10,14 @@ import json
 import re
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
+import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib.signer import CryptoSigner
 from tuf.api.metadata import (
@@ -28,6 +30,8 @@ from tuf.api.metadata import (
     Timestamp,
 )
 
+from contracts.bundle.chunks import Chunks
+from contracts.bundle.delta import delta_path, make_delta
 from contracts.state import DeviceState, Target, public_text, sign_state
 from contracts.wire import EnrolmentRequest, FeedbackBatch, SegmentUpload
 
@@ -51,9 +55,11 @@ class TufTwin:
     def trusted_root(self) -> str:
         return self.files["1.root.json"].decode()
 
-    def add(self, path: str, data: bytes) -> None:
-        """Release a target."""
+    def add(self, path: str, data: bytes, custom: Mapping[str, str | int] | None = None) -> None:
+        """Release a target; `custom` goes into its signed metadata."""
         target = TargetFile.from_data(path, data, ["sha256"])
+        if custom:
+            target.unrecognized_fields["custom"] = dict(custom)
         self._targets[path] = target
         folder, _, name = path.rpartition("/")
         prefixed = f"{folder}/" if folder else ""
@@ -114,6 +120,7 @@ class PlatformTwin:
         self.segments: dict[str, SegmentUpload] = {}
         self.requests: Counter[str] = Counter()
         self.ranges: list[str] = []
+        self.with_chunks = False
         self._document = b""
         self.set_state()
         self.url = ""
@@ -137,6 +144,12 @@ class PlatformTwin:
     def state_key_text(self) -> str:
         return public_text(self.state_key.public_key())
 
+    def release_delta(self, base: bytes, base_digest: str, result: bytes, result_digest: str) -> int:
+        """Put the delta between two bundles into the repository; return its bytes."""
+        delta = make_delta(base, result)
+        self.tuf.add(delta_path(result_digest, base_digest), delta, Chunks.of(delta).custom())
+        return len(delta)
+
     def set_state(self, epoch: int = 1, expires_in: int = 3_600, **fields: object) -> bytes:
         """Sign and serve a state document; return its bytes."""
         now = int(datetime.now(UTC).timestamp())
@@ -151,7 +164,7 @@ class PlatformTwin:
     def release(self, data: bytes, digest: str, version: str, security_epoch: int = 1) -> Target:
         """Put a bundle into the TUF repository and return what a state document says of it."""
         path = f"bundles/{version}.elb"
-        self.tuf.add(path, data)
+        self.tuf.add(path, data, Chunks.of(data).custom() if self.with_chunks else None)
         return Target(
             path=path,
             digest=digest,
@@ -225,6 +238,25 @@ class PlatformTwin:
         if start >= len(data):
             return 416, {}, b""
         return 206, {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"}, data[start:]
+
+
+def in_process(twin: PlatformTwin) -> httpx.Client:
+    """Return a client that reaches the twin without a socket; misbehaviour of connections is not modelled."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        path, headers = request.url.path, {name.title(): value for name, value in request.headers.items()}
+        device = twin.access.get(headers.get("Authorization", "").removeprefix("Bearer "), "")
+        if twin.wrong.away:
+            raise httpx.ConnectError("away", request=request)
+        if path != "/releases/v1/enrolments" and not device:
+            return httpx.Response(401)
+        if request.method == "GET":
+            status, found, body = twin.get(path, headers)
+        else:
+            status, found, body = twin.post(path, request.read(), device)
+        return httpx.Response(status, headers=found, stream=httpx.ByteStream(body))
+
+    return httpx.Client(transport=httpx.MockTransport(answer))
 
 
 def _handler(twin: PlatformTwin) -> type[BaseHTTPRequestHandler]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import secrets
+import time
 
 import pytest
 from httpx import Response
 from sqlalchemy import func, select
+from structlog.testing import capture_logs
 
+from contracts.clock import day_of
 from services.kit.database import transaction
-from services.kit.models import OutboxRow
 from services.telemetry.models import Report, Segment
 from tests.support.http import ApiClient
 from tests.support.messages import report_bytes, segment_json
 from tests.support.platform import Tokens
 
 REPORTS, SEGMENTS = "/telemetry/v1/reports", "/telemetry/v1/segments"
+TODAY = day_of(time.time())
 DRF1 = {"Content-Type": "application/octet-stream"}
 
 
@@ -36,23 +39,36 @@ def assert_problem(answer: Response, status: int, slug: str) -> None:
     assert document["trace_id"] == answer.headers["x-trace-id"]
 
 
-def test_a_report_is_stored_with_its_outbox_message_before_the_answer(client: ApiClient, device: str) -> None:
-    body = report_bytes(day=20_001)
+def rows_of(pseudonym: str) -> list[Report]:
+    with transaction() as session:
+        return list(session.scalars(select(Report).where(Report.pseudonym == bytes.fromhex(pseudonym))))
+
+
+def test_a_report_is_stored_as_it_was_sent_before_the_answer(client: ApiClient, device: str) -> None:
+    pseudonym = secrets.token_hex(16)
+    body = report_bytes(pseudonym=pseudonym, day=TODAY - 1)
     answer = send_report(client, device, body)
     assert (answer.status_code, answer.json()) == (202, {"accepted": True, "duplicate": False})
-    with transaction() as session:
-        row = session.scalars(select(Report).where(Report.day == 20_001)).one()
-        assert (row.body, row.cohort) == (body, "npu-4t/meeting")
-        sent = select(OutboxRow.payload).where(OutboxRow.topic == "telemetry.reports", OutboxRow.key == str(row.id))
-        assert session.scalars(sent).one() == {"id": row.id}
+    (row,) = rows_of(pseudonym)
+    assert (row.body, row.day) == (body, TODAY - 1)
 
 
 def test_a_replayed_report_is_a_duplicate_and_counts_once(client: ApiClient, device: str) -> None:
-    body = report_bytes(day=20_002)
+    pseudonym = secrets.token_hex(16)
+    body = report_bytes(pseudonym=pseudonym)
     assert send_report(client, device, body).json()["duplicate"] is False
     assert send_report(client, device, body).json() == {"accepted": True, "duplicate": True}
-    with transaction() as session:
-        assert session.scalar(select(func.count()).where(Report.day == 20_002)) == 1
+    assert len(rows_of(pseudonym)) == 1
+
+
+def test_another_report_under_a_taken_key_is_a_duplicate_and_the_first_one_stays(
+    client: ApiClient, device: str
+) -> None:
+    pseudonym = secrets.token_hex(16)
+    first, second = report_bytes(pseudonym=pseudonym, frames=300), report_bytes(pseudonym=pseudonym, frames=400)
+    send_report(client, device, first)
+    assert send_report(client, device, second).json()["duplicate"] is True
+    assert rows_of(pseudonym)[0].body == first
 
 
 def test_a_replayed_segment_is_a_duplicate_and_counts_once(client: ApiClient, device: str) -> None:
@@ -126,8 +142,42 @@ def test_a_report_of_another_media_type_is_refused(client: ApiClient, device: st
     assert_problem(answer, 415, "wrong-media-type")
 
 
-def test_a_report_with_a_day_beyond_reason_is_refused(client: ApiClient, device: str) -> None:
-    assert_problem(send_report(client, device, report_bytes(day=4_000_000_000)), 422, "bad-report")
+@pytest.mark.parametrize("day", [TODAY + 2, TODAY + 3_000, 4_000_000_000])
+def test_a_report_from_the_future_is_refused_with_the_reason(client: ApiClient, device: str, day: int) -> None:
+    answer = send_report(client, device, report_bytes(day=day))
+    assert_problem(answer, 422, "bad-report")
+    assert answer.json()["detail"].startswith("future: ")
+
+
+@pytest.mark.parametrize("day", [0, TODAY - 8])
+def test_a_report_that_comes_too_late_is_refused_with_the_reason(client: ApiClient, device: str, day: int) -> None:
+    answer = send_report(client, device, report_bytes(day=day))
+    assert_problem(answer, 422, "bad-report")
+    assert answer.json()["detail"].startswith("late: ")
+
+
+@pytest.mark.parametrize("day", [TODAY - 7, TODAY + 1])
+def test_a_report_at_the_edge_of_what_is_taken_is_taken(client: ApiClient, device: str, day: int) -> None:
+    assert send_report(client, device, report_bytes(day=day)).status_code == 202
+
+
+@pytest.mark.parametrize(("hours", "reason"), [(48, "future"), (-24 * 29, "late")])
+def test_a_segment_of_another_time_is_refused_with_the_reason(
+    client: ApiClient, device: str, hours: int, reason: str
+) -> None:
+    answer = client.post(SEGMENTS, token=device, json=segment_json(hour=TODAY * 24 + hours))
+    assert_problem(answer, 422, "bad-segment")
+    assert answer.json()["detail"].startswith(f"{reason}: ")
+
+
+def test_what_is_refused_is_counted_by_reason(client: ApiClient, device: str, tokens: Tokens) -> None:
+    def counted() -> int:
+        standing = client.get("/telemetry/v1/standing", token=tokens.operator).json()
+        return int(standing["refused"].get("future", 0))
+
+    before = counted()
+    send_report(client, device, report_bytes(day=TODAY + 9))
+    assert counted() == before + 1
 
 
 @pytest.mark.parametrize(
@@ -158,3 +208,16 @@ def test_a_device_that_floods_is_told_to_wait_and_the_others_are_not(
     assert int(refused[0].headers["retry-after"]) >= 1
     other = tokens.device("quiet")
     assert client.post(SEGMENTS, token=other, json=segment_json()).status_code == 202
+
+
+def test_every_accepted_report_has_a_trace_of_its_own(client: ApiClient, device: str) -> None:
+    answers = [send_report(client, device, report_bytes()) for _ in range(3)]
+    assert len({answer.headers["x-trace-id"] for answer in answers}) == 3
+    assert all(answer.headers["content-type"] == "application/json" for answer in answers)
+
+
+def test_the_log_has_a_line_for_what_is_refused_and_none_for_what_is_taken(client: ApiClient, device: str) -> None:
+    with capture_logs() as lines:
+        send_report(client, device, report_bytes())
+        send_report(client, device, b"junk")
+    assert [line["status"] for line in lines if line["event"] == "request"] == [422]

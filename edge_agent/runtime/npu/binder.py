@@ -20,6 +20,7 @@ from edge_agent.runtime.npu.errors import PlanViolation
 from edge_agent.runtime.npu.operators import OPERATORS, Operands
 from edge_agent.runtime.npu.places import Place, copy_steps, reader, views, writer
 from edge_agent.runtime.npu.regions import Region, overlap, same_place
+from edge_agent.runtime.npu.requantize import PairParameters
 from edge_agent.runtime.npu.scratch import Scratch
 from edge_agent.runtime.npu.shuffles import unshuffle
 from edge_agent.runtime.npu.steady import steady_constants
@@ -115,12 +116,15 @@ class Binder:
         """Return the steps that combine `left` with the residual, cut the result and store it."""
         assert command.residual is not None
         right, write = self._reader(command.residual, command, "residual"), self._writer(target, command)
-        _check_scales(command)
+        parameters, first, second = command.addition, left, right.array
+        if command.residual_first:
+            parameters, first, second = parameters.exchanged(), second, first
+        _check_scales(parameters, command)
         for other in (right.array, write.array):
             if left.shape != other.shape:
                 raise PlanViolation(f"operands of {left.shape} and {other.shape}", command.where, _REMEDY)
         make = self._engine.multiplication if command.op is Op.MUL else self._engine.addition
-        run = make(command.addition).bind(left, right.array, write.array)
+        run = make(parameters).bind(first, second, write.array)
         return (*right.steps, run, *clamp_steps(write.array, command.addition_clamp), *write.steps)
 
     def _convolve(self, command: Command, constants: Constants | None) -> tuple[Step, ...]:
@@ -172,8 +176,7 @@ def _check_in_place(command: Command, operands: tuple[Region, ...]) -> None:
         raise PlanViolation("a target that overlaps the residual but is not it", command.where, _REMEDY)
 
 
-def _check_scales(command: Command) -> None:
-    scales = command.addition
+def _check_scales(scales: PairParameters, command: Command) -> None:
     values = (scales.a_scale, scales.b_scale, scales.c_scale)
     if not np.isfinite(values).all() or scales.a_scale <= 0 or not scales.b_scale or scales.c_scale <= 0:
         raise PlanViolation(f"operands of the scales {values}", command.where, "compile the model again")

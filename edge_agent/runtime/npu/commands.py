@@ -18,6 +18,7 @@ from contracts.npu.program import (
     FLAG_HOST,
     FLAG_LAUNCH,
     FLAG_PER_CHANNEL,
+    FLAG_RESIDUAL_FIRST,
     REGION,
     Op,
     Space,
@@ -40,7 +41,9 @@ class Clamp:
 
 @dataclass(frozen=True)
 class Command:
-    """One decoded command; regions that the operation does not use are None."""
+    """One decoded command; regions that the operation does not use are None. `addition` has the source's facts
+    as a and the residual's as b, also where `residual_first` exchanges them in the sum.
+    """
 
     index: int
     op: Op
@@ -48,6 +51,7 @@ class Command:
     dispatch: bool
     per_channel: bool
     whole_map: bool
+    residual_first: bool
     on_host: bool
     kernel: int
     event: int
@@ -118,6 +122,7 @@ def _decode(
         dispatch=bool(value["flags"] & FLAG_DISPATCH),
         per_channel=bool(value["flags"] & FLAG_PER_CHANNEL),
         whole_map=bool(value["flags"] & FLAG_GLOBAL),
+        residual_first=op is Op.CONV and used and bool(value["flags"] & FLAG_RESIDUAL_FIRST),
         on_host=op is Op.HOST or bool(value["flags"] & FLAG_HOST),
         kernel=value["kernel"],
         event=value["event"],

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from contracts.npu.program import FLAG_HOST, Op, Space
+from contracts.npu.program import FLAG_HOST, FLAG_RESIDUAL_FIRST, Op, Space
 from edge_agent.runtime.npu.commands import Stream
 
 FIRST_DRIVER = "1.0.0"
@@ -21,6 +21,7 @@ _OLDEST: Mapping[Op, str] = {
     Op.HOST: "1.2.0",
 }
 _SUBTRACTION = "1.1.0"
+_RESIDUAL_FIRST = "1.3.0"
 
 
 def lacking(stream: Stream, driver: str) -> list[str]:
@@ -35,9 +36,12 @@ def _needs(stream: Stream) -> Iterator[tuple[str, str]]:
         op = known.get(int(code))  # an unknown one is refused when it is decoded
         if op is not None:
             yield op.name, _OLDEST.get(op, FIRST_DRIVER)
-    adds = (stream["op"] == Op.ADD) | ((stream["op"] == Op.CONV) & (stream["residual"]["space"] != Space.NONE))
-    if (stream["b_scale"][adds] < 0).any():
+    fused = (stream["op"] == Op.CONV) & (stream["residual"]["space"] != Space.NONE)
+    adds = (stream["op"] == Op.ADD) | fused
+    if ((stream["b_scale"] < 0) | (stream["a_scale"] < 0))[adds].any():
         yield "a subtraction", _SUBTRACTION
+    if (stream["flags"][fused] & FLAG_RESIDUAL_FIRST).any():
+        yield "a residual that comes first", _RESIDUAL_FIRST
 
 
 def _parts(version: str) -> tuple[int, ...]:

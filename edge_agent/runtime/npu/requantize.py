@@ -79,6 +79,12 @@ class PairParameters:
     b_zero_point: int
     c_zero_point: int
 
+    def exchanged(self) -> PairParameters:
+        """Return the same with a and b changing places."""
+        return PairParameters(
+            self.b_scale, self.a_scale, self.c_scale, self.b_zero_point, self.a_zero_point, self.c_zero_point
+        )
+
 
 @np.errstate(over="ignore", invalid="ignore", under="ignore")
 def addition_table(parameters: PairParameters) -> NDArray[np.uint8]:

@@ -67,7 +67,7 @@ def check_constants(sram: Bytes, command: Command) -> None:
     groups = command.window.groups
     if command.op is Op.CONV and (command.source.logical[2] % groups or command.target.logical[2] % groups):
         raise PlanViolation(f"channels that {groups} groups do not divide", command.where, "compile again")
-    if 0 < command.weights_row < math.prod(_extents(command)[1:]):
+    if command.op in (Op.CONV, Op.HOST) and 0 < command.weights_row < math.prod(_extents(command)[1:]):
         raise PlanViolation(f"weights of {command.weights_row} bytes a row overlap", command.where, "compile again")
     for offset, size in constant_ranges(command):
         if offset + size > sram.size:
@@ -104,5 +104,7 @@ def _row(command: Command) -> int:
 def _extents(command: Command) -> tuple[int, int, int]:
     """Return (output channels, kernel taps, input channels of a group)."""
     window = command.window
+    if window.groups < 1:
+        raise PlanViolation("weights for no group of channels", command.where, "compile again")
     depth = command.source.logical[2] // window.groups
     return command.target.logical[2], window.kernel_height * window.kernel_width, depth

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import onnxruntime as ort
 import torch
 from torch import nn
 
 from flows.data.clips import Frames
 from flows.data.pairs import PairSet
+from flows.inference import cpu_session
 
 Upscaler = Callable[[Frames], Frames]
 _LUMA = np.array([65.481, 128.553, 24.966]) / 255.0
@@ -113,9 +113,7 @@ def _torch_upscaler(model: nn.Module) -> Upscaler:
 
 
 def _onnx_upscaler(model: bytes) -> Upscaler:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = cpu_session(model)
 
     def run(low: Frames) -> Frames:
         outputs = []

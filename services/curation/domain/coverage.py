@@ -63,7 +63,11 @@ def nearest_distance(points: NDArray[np.float32], training: NDArray[np.float32])
 
 def cluster_coverage(distances: Array, eps: float, covered_share: float, uncovered_share: float) -> ClusterCoverage:
     """Judge one cluster by its members' distances to the training set (at least one member)."""
-    members, covered = len(distances), int(np.count_nonzero(distances <= eps))
+    return judged(int(np.count_nonzero(distances <= eps)), len(distances), covered_share, uncovered_share)
+
+
+def judged(covered: int, members: int, covered_share: float, uncovered_share: float) -> ClusterCoverage:
+    """Judge one cluster by how many of its members (at least one) are reached."""
     share = covered / members
     low, high = wilson_interval(covered, members)
     state = CoverageState.PARTIAL

@@ -10,6 +10,7 @@ duplicates collapse in order of first appearance, so core points are visited in 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,25 @@ from sklearn.cluster import DBSCAN
 
 from services.curation.domain.collapse import Collapsed
 from services.curation.domain.scan.audit import recall
-from services.curation.domain.scan.clusters import find_clusters
+from services.curation.domain.scan.clusters import grow_clusters, settled
+from services.curation.domain.scan.frame import Floats, Places
+from services.curation.domain.scan.grown import Grown
 from services.curation.domain.scan.limits import SCAN_LIMITS
+
+
+class Scan(Protocol):
+    """Finds what is known of distinct points with weights; see `scan.clusters.grow_clusters`."""
+
+    def __call__(
+        self,
+        vectors: Floats,
+        weights: NDArray[np.int64],
+        eps: float,
+        min_samples: int,
+        fresh: Places | None = None,
+        before: Grown | None = None,
+    ) -> Grown: ...
+
 
 NOISE = -1
 DIRECT_POINTS = 20_000
@@ -39,10 +57,22 @@ class RecallTooLow(NotClustered):
 
 @dataclass(frozen=True)
 class Labelled:
-    """A label (or NOISE) for each original point, and the audited share of true pairs honoured (1.0: by definition)."""
+    """A label (or NOISE) for each original point, and the audited share of true pairs honoured (1.0: by definition).
+
+    grown: what is known of the distinct points, where a scan found it.
+    """
 
     labels: NDArray[np.int64]
     recall: float
+    grown: Grown | None = None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Distinct points at the positions that are not `fresh` were clustered before, and `grown` is what is known."""
+
+    fresh: Places
+    grown: Grown
 
 
 def cluster_labels(collapsed: Collapsed, eps: float, min_samples: int, most_points: int) -> NDArray[np.int64]:
@@ -51,7 +81,13 @@ def cluster_labels(collapsed: Collapsed, eps: float, min_samples: int, most_poin
 
 
 def cluster_points(
-    collapsed: Collapsed, eps: float, min_samples: int, most_points: int, direct_points: int = DIRECT_POINTS
+    collapsed: Collapsed,
+    eps: float,
+    min_samples: int,
+    most_points: int,
+    direct_points: int = DIRECT_POINTS,
+    scan: Scan = grow_clusters,
+    earlier: Earlier | None = None,
 ) -> Labelled:
     """Cluster points; above `direct_points` distinct ones by the scan.
 
@@ -65,14 +101,16 @@ def cluster_points(
         model = DBSCAN(eps=eps, min_samples=min_samples, algorithm="brute")
         labels = model.fit_predict(collapsed.rows, sample_weight=collapsed.weights)
         return Labelled(np.asarray(labels[collapsed.index], dtype=np.int64), 1.0)
-    found = find_clusters(collapsed.rows, collapsed.weights, eps, min_samples)
+    before = (earlier.fresh, earlier.grown) if earlier else (None, None)
+    grown = scan(collapsed.rows, collapsed.weights, eps, min_samples, *before)
+    found = settled(grown)
     share = recall(collapsed.rows, collapsed.weights, eps, min_samples, found)
     if share < LEAST_RECALL:
         raise RecallTooLow(
             f"of the pairs within {eps:g} of {SCAN_LIMITS.audit_queries} drawn segments the clusters honour "
             f"{share:.4f}, at least {LEAST_RECALL} is asked for; nothing was written, report this run as a fault"
         )
-    return Labelled(found.labels[collapsed.index], share)
+    return Labelled(found.labels[collapsed.index], share, grown)
 
 
 def _refuse_too_many(collapsed: Collapsed, min_samples: int, most_points: int) -> None:

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.curation.domain.collapse import Collapsed, collapse
-from services.curation.domain.dbscan import cluster_points
+from services.curation.domain.dbscan import DIRECT_POINTS, Earlier, Labelled, Scan, cluster_points
 from services.curation.domain.epsilon import Epsilon, choose_epsilon
+from services.curation.domain.known import Known, extended, id_array
+from services.curation.domain.scan.clusters import grow_clusters
 from services.curation.domain.shape import Shape, cap_diameter, members_by_label, shape_of
 from services.curation.domain.survivors import choose_survivors
 
@@ -42,13 +44,16 @@ class PlanSettings(Protocol):
 
 @dataclass(frozen=True)
 class Segments:
-    """Hard segments as columns: ids, vectors (n x 32), expected loss in dB, device class and cohort."""
+    """Hard segments as columns, rising by id: ids, vectors (n x 32), expected loss in dB, device class, cohort, and
+    the model's version (empty: not told).
+    """
 
     ids: Sequence[str]
     vectors: NDArray[np.float32]
     scores: NDArray[np.float64]
     sources: Sequence[str]
     cohorts: Sequence[str]
+    versions: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class PlannedCluster:
 class Plan:
     """All clusters of a run. `kept` marks the segments that stay; `guarded` the sources the guard
     protected; `recall` is the audited share of near pairs that the clusters honour before the cap.
+
+    inserted: segments added to what was known (None: all were clustered). known: what the next run may build on.
     """
 
     clusters: tuple[PlannedCluster, ...]
@@ -78,22 +85,49 @@ class Plan:
     kept: NDArray[np.bool_]
     guarded: tuple[str, ...]
     recall: float = 1.0
+    inserted: int | None = None
+    known: Known | None = None
 
 
-def make_plan(segments: Segments, settings: PlanSettings, most_points: int, epsilon_sample: int) -> Plan:
-    """Cluster the segments. Raises NotClustered when they do not fit or the labels fail their audit."""
-    collapsed = collapse(segments.vectors)
-    epsilon = _epsilon(collapsed, settings, epsilon_sample)
-    found = cluster_points(collapsed, epsilon.value, settings.min_samples, most_points)
-    raw = found.labels
-    labels = cap_diameter(segments.vectors, raw, settings.radius_cap * epsilon.value)
+@dataclass(frozen=True)
+class Means:
+    """How points are clustered: up to `direct_points` by scikit-learn, above by `scan`."""
+
+    direct_points: int = DIRECT_POINTS
+    scan: Scan = grow_clusters
+
+
+def make_plan(
+    segments: Segments,
+    settings: PlanSettings,
+    most_points: int,
+    epsilon_sample: int,
+    known: Known | None = None,
+    means: Means | None = None,
+) -> Plan:
+    """Cluster the segments, or add them to what is `known` where that is possible.
+
+    Raises NotClustered when they do not fit or the labels fail their audit.
+    """
+    means = means or Means()
+    more = extended(known, segments.ids, segments.vectors) if known else None
+    if known is not None and more is not None:
+        collapsed, epsilon = more.collapsed, Epsilon(known.eps, "inherited")
+        earlier = Earlier(more.fresh, known.grown)
+    else:
+        collapsed, earlier = collapse(segments.vectors), None
+        epsilon = _epsilon(collapsed, settings, epsilon_sample)
+    found = cluster_points(
+        collapsed, epsilon.value, settings.min_samples, most_points, means.direct_points, means.scan, earlier
+    )
+    labels = cap_diameter(segments.vectors, found.labels, settings.radius_cap * epsilon.value)
     clusters = tuple(_cluster(label, members, segments) for label, members in enumerate(members_by_label(labels)))
     survivors = choose_survivors(
         labels,
         [cluster.shape.medoid for cluster in clusters],
         segments.scores,
         segments.ids,
-        segments.sources,
+        (segments.sources, segments.versions),
         settings.keep_hardest,
         settings.most_dropped,
     )
@@ -102,11 +136,19 @@ def make_plan(segments: Segments, settings: PlanSettings, most_points: int, epsi
         epsilon=epsilon,
         distinct=len(collapsed.rows),
         noise=int(np.count_nonzero(labels < 0)),
-        split=len(clusters) - (int(raw.max(initial=-1)) + 1),
+        split=len(clusters) - (int(found.labels.max(initial=-1)) + 1),
         kept=survivors.kept,
         guarded=survivors.guarded,
         recall=found.recall,
+        inserted=more.inserted if more else None,
+        known=_known(segments, collapsed, epsilon, found),
     )
+
+
+def _known(segments: Segments, collapsed: Collapsed, epsilon: Epsilon, found: Labelled) -> Known | None:
+    if found.grown is None:
+        return None
+    return Known(id_array(segments.ids), collapsed.index.astype(np.int32), epsilon.value, found.grown)
 
 
 def _epsilon(collapsed: Collapsed, settings: PlanSettings, sample: int) -> Epsilon:

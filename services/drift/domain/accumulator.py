@@ -6,6 +6,7 @@ The cost of a test does not depend on the number of reports, because only this i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,11 +14,15 @@ from numpy.typing import NDArray
 
 from contracts.statistics import DriftReport, Moments
 from contracts.statistics.moments import BINS, DIMENSIONS, HISTOGRAMS, SUBSPACE
-from services.drift.domain.votes import FLAT, Votes
+from services.drift.domain.reading import Reading
+from services.drift.domain.votes import FLAT, FLAT_WITHOUT_TALLIES, Votes
 
 Array = NDArray[np.float64]
 
 _FRAME_SIZES = (1, 1, DIMENSIONS, DIMENSIONS, SUBSPACE, SUBSPACE * SUBSPACE, HISTOGRAMS * BINS)
+
+BLOCK = 500
+"""Reports merged at once: about 5 MB."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class CohortDayStatistics:
     def from_bytes(cls, data: bytes) -> CohortDayStatistics:
         """Inverse of `to_bytes`. Raises ValueError when the bytes were written by another version."""
         numbers = np.frombuffer(data, "<f8").astype(np.float64)
-        if len(numbers) != sum(_FRAME_SIZES) + FLAT:
+        if len(numbers) - sum(_FRAME_SIZES) not in (FLAT, FLAT_WITHOUT_TALLIES):
             raise ValueError(f"stored cohort-day holds {len(numbers)} numbers: written by another version")
         count, clipped, mean, squares, projected, comoments, histogram, votes = np.split(
             numbers, np.cumsum(_FRAME_SIZES)
@@ -67,21 +72,39 @@ class CohortDayStatistics:
         return cls(moments, Votes.from_flat(votes))
 
 
-def statistics_of(report: DriftReport, projection: NDArray[np.float32]) -> CohortDayStatistics:
-    """Return the statistics of a single device-day; `projection` (28 x 256) is the observer's.
+def statistics_of(reports: Sequence[DriftReport], reading: Reading) -> CohortDayStatistics:
+    """Return the merged statistics of device-days of one cohort, in whatever order they come.
 
-    The report does not carry the projected mean: the projection is linear, so it is the projected mean
-    vector.
+    `reading` is that of their common observer. The cost is linear in the reports and memory is bounded by a block.
     """
-    mean = report.mean.astype(np.float64)
-    projected = projection.astype(np.float64) @ mean
+    total = CohortDayStatistics()
+    for start in range(0, len(reports), BLOCK):
+        total = total.merge(_block(reports[start : start + BLOCK], reading))
+    return total
+
+
+def _block(reports: Sequence[DriftReport], reading: Reading) -> CohortDayStatistics:
+    frames = np.array([report.frames for report in reports], dtype=np.float64)
+    means = np.stack([report.mean for report in reports]).astype(np.float64)
+    variances = np.stack([report.variance for report in reports]).astype(np.float64)
+    covariances = np.stack([report.projected_covariance for report in reports]).astype(np.float64)
+    histograms = np.stack([report.histogram for report in reports])
+    projected = reading.projected(means)
+    centre, projected_centre = frames @ means / frames.sum(), frames @ projected / frames.sum()
+    apart = projected - projected_centre
     moments = Moments(
-        count=report.frames,
-        clipped=report.clipped,
-        mean=mean,
-        squares=report.variance.astype(np.float64) * report.frames,
-        projected_mean=projected,
-        projected_squares=report.projected_covariance.astype(np.float64) * report.frames,
-        histogram=report.histogram.astype(np.int64),
+        count=int(frames.sum()),
+        clipped=sum(report.clipped for report in reports),
+        mean=centre,
+        squares=frames @ (variances + np.square(means - centre)),
+        projected_mean=projected_centre,
+        projected_squares=np.tensordot(frames, covariances, axes=1) + (apart * frames[:, None]).T @ apart,
+        histogram=histograms.sum(axis=0, dtype=np.int64),
     )
-    return CohortDayStatistics(moments, Votes.of(projected, moments.histogram, report.score_mean))
+    votes = Votes.of_devices(
+        projected,
+        histograms / histograms.sum(axis=2, keepdims=True),
+        np.array([report.score_mean for report in reports], dtype=np.float64),
+        reading.log_residuals(means, variances, projected, covariances),
+    )
+    return CohortDayStatistics(moments, votes)

@@ -1,7 +1,8 @@
 """What an alarm leads to. The ordered list `RULES` is the policy and its documentation.
 
 Drift is not harm: retraining starts only where hard examples exist that the training set does not reach,
-not while a retraining runs, not within the cool-down, not beyond the weekly budget.
+not while a retraining runs, not within the cool-down, not beyond the weekly budget. A run that failed releases the
+cool-down, because nothing reached the fleet, but has been paid for from the budget.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Facts:
     """What is known when an alarm is decided. Times in seconds of the platform's clock.
 
     `coverage_at` is when the clusters were last computed (None: never), `clusters` and `uncovered` count
-    them, `retrained_at` lists past starts, `running` names the flow run that has not ended, if any.
+    them, `quality_fell` tells whether devices scored worse (None: not known), `retrained_at` lists past starts,
+    `running` names the flow run that has not ended, if any, and `failed` tells whether the last one failed.
     """
 
     now: float
@@ -31,6 +33,8 @@ class Facts:
     running: str | None
     cool_down_s: float
     weekly_budget: int
+    quality_fell: bool | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,20 @@ def coverage_is_old(facts: Facts) -> Decision | None:
 
 
 def benign(facts: Facts) -> Decision | None:
-    """No hard example: the pictures changed, the quality did not."""
+    """The pictures changed, the quality did not, and no hard example is out of the training set's reach."""
+    if facts.uncovered or facts.quality_fell or (facts.clusters and facts.quality_fell is None):
+        return None
+    calm = "quality did not fall and no hard cluster is uncovered"
+    words = calm if facts.quality_fell is False else "no cluster of hard examples"
+    return Decision(AlarmAction.BENIGN, f"benign: {words}")
+
+
+def nothing_to_learn(facts: Facts) -> Decision | None:
+    """Quality fell, but no device sent an example: there is nothing to train on, and a person should know."""
     if facts.clusters:
         return None
-    return Decision(AlarmAction.COVERED, "benign: no cluster of hard examples, quality did not fall")
+    words = "no examples: quality fell but no cluster of hard examples arrived; look at tau and the upload budget"
+    return Decision(AlarmAction.NO_EXAMPLES, words)
 
 
 def covered(facts: Facts) -> Decision | None:
@@ -72,7 +86,7 @@ def already_running(facts: Facts) -> Decision | None:
 def cooling_down(facts: Facts) -> Decision | None:
     """Give the last retraining time to reach the fleet."""
     last = max(facts.retrained_at, default=None)
-    if last is None or facts.now - last >= facts.cool_down_s:
+    if last is None or facts.failed or facts.now - last >= facts.cool_down_s:
         return None
     hours = (facts.now - last) / 3600
     return Decision(
@@ -92,6 +106,7 @@ def over_budget(facts: Facts) -> Decision | None:
 RULES: tuple[Callable[[Facts], Decision | None], ...] = (
     coverage_is_old,
     benign,
+    nothing_to_learn,
     covered,
     already_running,
     cooling_down,

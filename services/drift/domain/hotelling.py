@@ -10,17 +10,21 @@ F law already pays for the covariance having been estimated.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, stats
+from scipy import linalg, special
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 Z_CEILING = 38.0
 """Largest sigma-equivalent that a double can tell from certainty."""
+
+SMALLEST_P = sys.float_info.min
+"""A tail is never reported as zero: no finite evidence excludes chance."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,10 @@ def hotelling_test(gap: Vector, covariance: Matrix, freedom: int) -> MeanTest:
     if freedom <= d:
         raise ValueError(f"Hotelling needs over {d} degrees of freedom, got {freedom}: widen the reference window")
     t2 = float(gap @ linalg.solve(covariance, gap, assume_a="pos"))
-    p = float(stats.f.sf(t2 * (freedom - d + 1) / (freedom * d), d, freedom - d + 1))
+    p = max(float(special.fdtrc(d, freedom - d + 1, t2 * (freedom - d + 1) / (freedom * d))), SMALLEST_P)
     return MeanTest(t2=t2, p=p, z=sigma_of(p))
 
 
 def sigma_of(p: float) -> float:
     """Return the one-sided normal quantile with tail `p`, kept within +-38."""
-    return float(np.clip(stats.norm.isf(p), -Z_CEILING, Z_CEILING))
+    return float(np.clip(-special.ndtri(p), -Z_CEILING, Z_CEILING))

@@ -11,13 +11,15 @@ Invariant: no difference between cohorts or between days ever enters the spread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from services.drift.domain.votes import FLAT, Votes
+from contracts.statistics.moments import SUBSPACE
+from services.drift.domain.tally import Tally
+from services.drift.domain.votes import FLAT, FLAT_WITHOUT_TALLIES, Votes
 
 Array = NDArray[np.float64]
 
@@ -29,39 +31,67 @@ SMALLEST_SIZE = 0.01
 
 
 @dataclass(frozen=True)
+class Within:
+    """Squared deviations of one number a device around each day's own mean, and their degrees of freedom."""
+
+    squares: float = 0.0
+    freedom: int = 0
+
+    def add(self, day: Tally) -> Within:
+        """Return this with one more day."""
+        return Within(self.squares + day.squares, self.freedom + max(day.count - 1, 0))
+
+    @property
+    def variance(self) -> float:
+        """Variance between devices of one day; zero when nothing tells."""
+        return self.squares / self.freedom if self.freedom else 0.0
+
+
+@dataclass(frozen=True)
 class Reference:
-    """Votes of all device-days of the window, and their co-moments around each day's own mean."""
+    """Votes of all device-days of the window, and their deviations around each day's own mean."""
 
     votes: Votes
     within: Array
     freedom: int
+    scores: Within = field(default_factory=Within)
+    residual: Within = field(default_factory=Within)
 
     @classmethod
     def of_days(cls, days: Sequence[Votes]) -> Reference:
         """Join the days of a window. Raises ValueError without any day."""
         if not days:
             raise ValueError("a reference needs at least one day")
-        total, within, freedom = Votes.empty(), np.zeros_like(days[0].comoments), 0
-        for day in days:
-            total = total.merge(day)
+        total, within, freedom = days[0], np.zeros_like(days[0].comoments), 0
+        scores, residual = Within(), Within()
+        for index, day in enumerate(days):
+            total = total.merge(day) if index else day
             within = within + day.comoments
             freedom += max(day.count - 1, 0)
-        return cls(total, within, freedom)
+            scores, residual = scores.add(day.scores), residual.add(day.residual)
+        return cls(total, within, freedom, scores, residual)
 
     def to_bytes(self) -> bytes:
         """Write as little-endian float64."""
-        parts = (self.votes.flat(), self.within.ravel(), np.array([float(self.freedom)]))
+        tail = [self.freedom, self.scores.squares, self.scores.freedom, self.residual.squares, self.residual.freedom]
+        parts = (self.votes.flat(), self.within.ravel(), np.array(tail, dtype=np.float64))
         return np.concatenate(parts).astype("<f8").tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Reference:
-        """Inverse of `to_bytes`."""
+        """Inverse of `to_bytes`, or of the form written before scores and energies had a spread."""
         numbers = np.frombuffer(data, "<f8").astype(np.float64)
-        votes = Votes.from_flat(numbers[:FLAT])
-        d = len(votes.mean)
-        if len(numbers) != FLAT + d * d + 1:
+        square = SUBSPACE * SUBSPACE
+        if len(numbers) not in (FLAT + square + _TAIL, FLAT_WITHOUT_TALLIES + square + 1):
             raise ValueError(f"stored reference holds {len(numbers)} numbers: written by another version")
-        return cls(votes, numbers[FLAT:-1].reshape(d, d), int(numbers[-1]))
+        length = FLAT if len(numbers) == FLAT + square + _TAIL else FLAT_WITHOUT_TALLIES
+        votes, within, tail = np.split(numbers, (length, length + square))
+        scores, residual = (Within(tail[1], int(tail[2])), Within(tail[3], int(tail[4]))) if len(tail) > 1 else _NOTHING
+        return cls(Votes.from_flat(votes), within.reshape(SUBSPACE, SUBSPACE), int(tail[0]), scores, residual)
+
+
+_TAIL = 5
+_NOTHING = (Within(), Within())
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,22 @@ Enrolment and metadata are public: the one carries its own token, the others the
 device's token, so that a model is not handed to passers-by.
 """
 
+import asyncio
+from collections.abc import Callable
 from typing import Annotated
 
+import structlog
+from anyio import to_thread
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import FileResponse
 
 from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse
 from contracts.wire.feedback import FeedbackBatch
 from contracts.wire.telemetry import Accepted
+from services.kit.admission import polls_aside
 from services.kit.auth import Subject, requires
-from services.kit.database import SessionDep
+from services.kit.database import SessionDep, transaction
+from services.kit.known_tokens import polls
 from services.kit.problems import Forbidden, NotFound, TooManyRequests, Unauthorized, declare
 from services.kit.ratelimit import Rate, TokenBucket
 from services.kit.storage import ObjectMissing
@@ -22,11 +28,14 @@ from services.releases.errors import EnrolmentRefused
 from services.releases.limits import DEVICE, STATE
 from services.releases.seen import LastSeen
 
+log = structlog.get_logger(__name__)
 router = APIRouter(tags=["releases: devices"])
 SEEN = LastSeen()
 STATE_CACHE = state_document.StateCache()
 ENROLMENTS = TokenBucket("enrolments", Rate(DEVICE.enrolments_per_second, DEVICE.enrolment_burst))
+ASIDE: set[asyncio.Future[object]] = set()
 Updates = Annotated[Subject, requires("updates:read")]
+Polls = Annotated[Subject, polls("updates:read")]
 IfNoneMatch = Annotated[str | None, Header(max_length=200)]
 
 
@@ -38,19 +47,37 @@ def enrol_device(request: EnrolmentRequest, session: SessionDep) -> EnrolmentRes
 
 
 @router.get("/v1/state", response_class=Response, responses={200: {"content": {"application/json": {}}}, 304: {}})
-def get_state_document(subject: Updates, session: SessionDep, if_none_match: IfNoneMatch = None) -> Response:
-    """The signed device state document; 304 while it did not change."""
-
-    def load() -> state_document.Served:
-        return state_document.latest(session) or state_document.publish(session)
-
-    if subject.kind == "device":
-        SEEN.touch(subject.id, service.clock().now())
-    served = STATE_CACHE.get(load)
+async def get_state_document(subject: Polls, if_none_match: IfNoneMatch = None) -> Response:
+    """The signed device state document; 304 while it did not change. A known device's poll does no I/O at all."""
+    if subject.kind == "device" and SEEN.touch(subject.id, service.clock().now()):
+        _aside(SEEN.flush)
+    served = STATE_CACHE.held()
+    if served is None:
+        served = await to_thread.run_sync(STATE_CACHE.get, _load_state, limiter=polls_aside())
+    elif STATE_CACHE.must_renew():
+        _aside(STATE_CACHE.get, _load_state)
     headers = {"ETag": served.etag, "Cache-Control": f"public, max-age={STATE.ttl_s}"}
     if if_none_match is not None and served.etag in [tag.strip() for tag in if_none_match.split(",")]:
         return Response(status_code=304, headers=headers)
     return Response(served.document, media_type="application/json", headers=headers)
+
+
+def _load_state() -> state_document.Served:
+    with transaction() as session:
+        return state_document.latest(session) or state_document.publish(session)
+
+
+def _aside(work: Callable[..., object], *given: object) -> None:
+    """Do it in a thread, beside the answer; kept in hand so that it is not collected halfway."""
+    task = asyncio.ensure_future(to_thread.run_sync(work, *given, limiter=polls_aside()))
+    ASIDE.add(task)
+    task.add_done_callback(_finished)
+
+
+def _finished(task: asyncio.Future[object]) -> None:
+    ASIDE.discard(task)
+    if not task.cancelled() and task.exception() is not None:
+        log.warning("poll_aside_failed", exc_info=task.exception())
 
 
 @router.post("/v1/feedback", status_code=202, responses=declare(Unauthorized, Forbidden))

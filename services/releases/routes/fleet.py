@@ -3,24 +3,25 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from sqlalchemy import select
 
 from contracts.wire.enrolment import EnrolmentTokenRequest
 from contracts.wire.releases import DeviceList, KillSwitch
-from services.kit import audit
+from services.kit import audit, audit_chain
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.models import AuditEntry
 from services.kit.pages import Page, PageDep, page_of
-from services.releases import control, enrolment, fleet
+from services.releases import control, decisions, enrolment, fleet
 from services.releases.models import Alert, Control
 from services.releases.routes.device import SEEN
 
 router = APIRouter(tags=["releases: fleet"])
 Reader = Annotated[Subject, requires("releases:read")]
 Writer = Annotated[Subject, requires("releases:write")]
+NotedLink = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
 Auditor = Annotated[Subject, requires("audit:read")]
 
 
@@ -59,6 +60,15 @@ class AuditItem(BaseModel):
     action: str
     subject: str
     detail: dict[str, Any]  # Any: JSON
+
+
+class AuditVerification(BaseModel):
+    """Whether audit trail and stored decisions are what was written. `head` is the newest link: note it elsewhere."""
+
+    ok: bool
+    entries: int
+    head: str
+    fault: str = ""
 
 
 @router.post("/v1/enrolment-tokens", status_code=201)
@@ -106,6 +116,14 @@ def list_audit(_subject: Auditor, session: SessionDep, request: PageDep, subject
     before = int(request.after[0]) if request.after else None
     rows = audit.entries(session, subject=subject, before=before, limit=request.limit + 1)
     return page_of(rows, request, _audit, lambda row: (row.id,))
+
+
+@router.get("/v1/audit/verification")
+def verify_audit(_subject: Auditor, session: SessionDep, head: NotedLink = None) -> AuditVerification:
+    """Walk the audit trail's hash chain and compare every stored decision with it; `head` is a link noted before."""
+    found = audit_chain.verify(session, bytes.fromhex(head) if head else None)
+    fault = found.fault or decisions.changed(session)
+    return AuditVerification(ok=not fault, entries=found.entries, head=found.head.hex(), fault=fault)
 
 
 def _kill_switch(row: Control) -> KillSwitchState:

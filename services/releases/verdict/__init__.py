@@ -1,11 +1,14 @@
 """Automatic verdicts on rollouts: pure statistics, no I/O.
 
-`gather` turns device rows into evidence, `judge` turns evidence into a decision.
+`gather` turns device rows into evidence, `watch` carries what must be remembered from look to look, `judge` turns both
+into a decision.
 """
 
 from services.releases.verdict.evidence import POOLED, Arm, DeviceHealth, DeviceInstall, Evidence, gather
 from services.releases.verdict.guardrails import VerdictPolicy
 from services.releases.verdict.judge import Decision, Finding, Judgement, Reading, clean_canary, judge
+from services.releases.verdict.memory import Memory, watch
+from services.releases.verdict.tails import Tail
 
 __all__ = [
     "POOLED",
@@ -16,9 +19,12 @@ __all__ = [
     "Evidence",
     "Finding",
     "Judgement",
+    "Memory",
     "Reading",
+    "Tail",
     "VerdictPolicy",
     "clean_canary",
     "gather",
     "judge",
+    "watch",
 ]

@@ -24,6 +24,7 @@ from services.releases.verdict.intervals import Interval
 Floats = npt.NDArray[np.float64]
 
 LOG_ODDS = np.linspace(-math.log(256.0), math.log(256.0), 257)  # a grid step is 4.4 %
+MOST_ODDS = 256.0  # the grid's end
 PRIOR_SPREAD = 1.2  # of the log odds ratio: most of the bet lies within a factor of 3
 MOST_EVENTS = 20_000
 

@@ -12,16 +12,19 @@ from enum import StrEnum
 
 import numpy as np
 
-from services.releases.verdict.guardrails import DEGRADED_DEVICES
+from services.releases.verdict.crashes import CrashTable
+from services.releases.verdict.guardrails import CRASHED_DEVICES, DEGRADED_DEVICES, SILENT_DEVICES
+from services.releases.verdict.tails import Tail
 
 POOLED = "all"
 
 
 class Arm(StrEnum):
-    """Which side of the comparison a device stands on."""
+    """Which side of the comparison a device stands on; one that waits is exposed and not there yet: on neither."""
 
     CANARY = "canary"
     CONTROL = "control"
+    WAITING = "waiting"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class DeviceHealth:
     arm: Arm
     values: Mapping[str, float]
     degraded: bool = False
+    crashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,18 @@ class DeviceInstall:
 
 @dataclass(frozen=True)
 class Side:
-    """One arm of one stratum: devices heard, their values by metric, and how many run degraded."""
+    """One arm of one stratum: devices heard, their values by metric, how many run degraded, how many crashed."""
 
     devices: int
     degraded: int
     values: Mapping[str, np.ndarray]
+    crashed: int = 0
 
     @staticmethod
     def of(rows: list[DeviceHealth]) -> Side:
         metrics = sorted({name for row in rows for name in row.values})
         values = {m: np.array([row.values[m] for row in rows if m in row.values]) for m in metrics}
-        return Side(len(rows), sum(row.degraded for row in rows), values)
+        return Side(len(rows), sum(row.degraded for row in rows), values, sum(row.crashed for row in rows))
 
     def metric(self, name: str) -> np.ndarray:
         return self.values.get(name, np.empty(0))
@@ -78,7 +83,9 @@ class Stratum:
         """(failing devices, devices at risk) in the canary for a rate metric."""
         if metric == DEGRADED_DEVICES:
             return self.canary.degraded, self.canary.devices
-        return (self.silent if metric == "silent_devices" else self.failed), self.started
+        if metric == CRASHED_DEVICES:
+            return self.canary.crashed, self.canary.devices
+        return (self.silent if metric == SILENT_DEVICES else self.failed), self.started
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,8 @@ class Evidence:
 
     `targeted` counts the known devices that the stage exposes; no more can be asked of a small fleet.
     `exposed_share` is the share of the fleet that the split should expose; None where nobody planned one.
+    `crashes` holds, by stratum, the crashes that no earlier look has counted and the devices that could have had them;
+    `tail` single devices for the tail statistics; `stage` of `stages` says how much of the rollout is behind.
     """
 
     strata: tuple[Stratum, ...]
@@ -96,6 +105,10 @@ class Evidence:
     targeted: Mapping[str, int] | None = None
     fleet_devices: int = 0
     exposed_share: float | None = None
+    crashes: Mapping[str, CrashTable] = field(default_factory=dict)
+    tail: Tail | None = None
+    stage: int = 0
+    stages: int = 1
 
 
 def gather(

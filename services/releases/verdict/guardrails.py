@@ -1,7 +1,8 @@
 """What a new bundle must not do to a device, as data.
 
-Two kinds of guardrail. A *rate* counts devices (each fails or does not); a *mean* compares one number per
-device between the canary and its concurrent control. `margin` is the harm that is still acceptable at full
+Four kinds of guardrail. A *rate* counts devices (each fails or does not); a *mean* compares one number per
+device between the canary and its concurrent control; a *crash* guardrail compares the odds of rare events; a *tail*
+compares a quantile or a ratio of sums over all devices. `margin` is the harm that is still acceptable at full
 exposure, in the metric's own unit; larger is always worse.
 """
 
@@ -18,6 +19,10 @@ LATENCY_LOG_RATIO = "latency_log_ratio"
 DEADLINE_MISS_SHARE = "deadline_miss_share"
 FIDELITY_LSB = "fidelity_lsb"
 CPU_FRAME_SHARE = "cpu_frame_share"
+QUALITY_LOSS_DB = "quality_loss_db"
+CRASHED_DEVICES = "crashed_devices"
+LATENCY_P95 = "latency_p95_log_ratio"
+DRIVER_ERROR_RATIO = "driver_error_ratio"
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class MeanGuardrail:
     """Difference of device means. `ceiling` replaces the control in a first release, where none exists.
 
     `minimum_sd` is the least spread between devices that is believed; `minimum_events` is the number of
-    canary devices with a value above zero before a share may condemn a bundle.
+    canary devices with a value above zero before a share may condemn a bundle. A `bounded` metric lies in [0, 1] and is
+    bet on too, exactly, before the gate opens. One without `holds` condemns, but no promotion waits for it.
     """
 
     name: str
@@ -46,18 +52,50 @@ class MeanGuardrail:
     ceiling: float
     minimum_sd: float
     minimum_events: int = 0
+    bounded: bool = False
+    holds: bool = True
+
+
+@dataclass(frozen=True)
+class CrashGuardrail:
+    """Odds of a rare event against the control's: more than `odds_margin` times starts a roll back.
+
+    A first release has no control and is held against the share `ceiling`; `tolerated` bounds a promotion as a rate.
+    """
+
+    name: str
+    odds_margin: float
+    ceiling: float
+    tolerated: float
+
+
+@dataclass(frozen=True)
+class TailGuardrail:
+    """A statistic over all devices without a formula for its spread, watched by bootstrap paths; it never promotes.
+
+    `quantile` of the devices' latencies, or None for errors over frames. `minimum_events`: see MeanGuardrail.
+    """
+
+    name: str
+    margin: float
+    quantile: float | None = None
+    minimum_events: int = 0
 
 
 @dataclass(frozen=True)
 class VerdictPolicy:
     """Everything a verdict depends on apart from the evidence; decisions keep its `code_version`.
 
+    `alpha` is the chance of a wrong roll back, at every look together: `tail_alpha` of it belongs to the tails (which
+    need a coarse share, since a thousand paths resolve no finer one), the rest to the alarm over all other cells.
+
     A promotion may put at most `tolerated` of the fleet at risk by a rate's upper bound, or `tolerated_devices`
     where the fleet is so small that no sample of it could say more.
     """
 
-    code_version: str = "verdict-1"
+    code_version: str = "verdict-2"
     alpha: float = 0.05
+    tail_alpha: float = 0.01
     promote_alpha: float = 0.05
     tuned_devices: float = 300.0
     rate_prior: tuple[float, float] = (1.0, 3.0)
@@ -72,12 +110,29 @@ class VerdictPolicy:
         RateGuardrail(DEGRADED_DEVICES, margin=0.02, tolerated=0.15, against_control=True),
     )
     means: tuple[MeanGuardrail, ...] = (
-        MeanGuardrail(DRIVER_ERROR_SHARE, margin=0.002, ceiling=0.01, minimum_sd=0.0005, minimum_events=3),
+        MeanGuardrail(
+            DRIVER_ERROR_SHARE, margin=0.002, ceiling=0.01, minimum_sd=0.0005, minimum_events=3, bounded=True
+        ),
         MeanGuardrail(LATENCY_LOG_RATIO, margin=math.log(1.10), ceiling=0.0, minimum_sd=0.01),
-        MeanGuardrail(DEADLINE_MISS_SHARE, margin=0.02, ceiling=0.05, minimum_sd=0.002, minimum_events=3),
+        MeanGuardrail(DEADLINE_MISS_SHARE, margin=0.02, ceiling=0.05, minimum_sd=0.002, minimum_events=3, bounded=True),
         MeanGuardrail(FIDELITY_LSB, margin=4.0, ceiling=16.0, minimum_sd=0.1),
-        MeanGuardrail(CPU_FRAME_SHARE, margin=0.05, ceiling=0.10, minimum_sd=0.005, minimum_events=3),
+        MeanGuardrail(CPU_FRAME_SHARE, margin=0.05, ceiling=0.10, minimum_sd=0.005, minimum_events=3, bounded=True),
+        MeanGuardrail(QUALITY_LOSS_DB, margin=0.10, ceiling=6.0, minimum_sd=0.05, holds=False),
     )
+    crashes: CrashGuardrail = CrashGuardrail(CRASHED_DEVICES, odds_margin=1.25, ceiling=0.02, tolerated=0.15)
+    tails: tuple[TailGuardrail, ...] = (
+        TailGuardrail(LATENCY_P95, margin=math.log(1.25), quantile=0.95),
+        TailGuardrail(DRIVER_ERROR_RATIO, margin=0.002, minimum_events=10),
+    )
+    paths: int = 2_000
+    tail_devices: int = 2_000
+    seed: int = 20_261_130
 
-    def metric_count(self) -> int:
-        return len(self.rates) + len(self.means)
+    @property
+    def alarm_alpha(self) -> float:
+        """What the alarm over metrics and strata may spend."""
+        return self.alpha - self.tail_alpha
+
+    def cell_count(self) -> int:
+        """Cells of one stratum that the alarm looks at; a bounded mean is looked at by two engines."""
+        return len(self.rates) + 1 + len(self.means) + sum(mean.bounded for mean in self.means)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from compiler.operators.placement import MINIMUM_DRIVER
-from contracts.npu.program import Op, Program, Space
+from compiler.operators.placement import MINIMUM_DRIVER, RESIDUAL_FIRST_DRIVER
+from contracts.npu.program import FLAG_RESIDUAL_FIRST, Op, Program, Space
 from edge_agent.runtime.npu import DriverTooOld, Faults, NpuDevice
 from edge_agent.runtime.npu.drivers import lacking
 from tests.edge_agent.runtime.assembler import ADD, Assembler, region, residual_net
@@ -51,6 +51,15 @@ def test_a_fused_subtraction_needs_the_second_driver() -> None:
     assert lacking(stream, "1.0.0") == []
     stream["b_scale"] = -abs(stream["b_scale"])
     assert lacking(stream, "1.0.0") == ["a subtraction needs driver 1.1.0"]
+
+
+def test_a_residual_that_comes_first_needs_the_fourth_driver() -> None:
+    stream = Program.open(residual_net().program).commands(0).copy()
+    stream["flags"][stream["op"] == Op.CONV] |= FLAG_RESIDUAL_FIRST
+    assert lacking(stream, "1.2.9") == [f"a residual that comes first needs driver {RESIDUAL_FIRST_DRIVER}"]
+    assert lacking(stream, RESIDUAL_FIRST_DRIVER) == []
+    stream["a_scale"] = -abs(stream["a_scale"])
+    assert "a subtraction needs driver 1.1.0" in lacking(stream, "1.0.0")
 
 
 def test_device_and_compiler_name_the_same_drivers() -> None:

@@ -170,6 +170,20 @@ def test_additions_agree_for_every_pair_and_every_length(seed: int) -> None:
             assert np.array_equal(target, table[left, right])
 
 
+@pytest.mark.parametrize("name", ["ort", "numpy"])
+def test_a_sum_of_one_element_keeps_the_order_of_its_operands(name: str) -> None:
+    """ONNX Runtime exchanges them there, which shows where the sum lies between two codes."""
+    parameters = PairParameters(1 / 51, 13 / 255, 22 / 255, 131, 93, 187)
+    exact, turned = addition_table(parameters), addition_table(parameters.exchanged()).T
+    pairs = np.argwhere(exact != turned)
+    assert len(pairs) > 5
+    kernel = select.engine_named(name).addition(parameters)
+    for left, right in pairs[:6].astype(np.uint8):
+        target = np.zeros(1, np.uint8)
+        kernel.bind(np.full(1, left), np.full(1, right), target)()
+        assert target[0] == exact[left, right]
+
+
 @pytest.mark.parametrize("scales", [(0.5, 0.25, 1.0), (0.02, 0.03, 0.04), (0.0213, 0.0077, 0.0319)])
 def test_the_addition_is_the_page_s_formula_ties_included(scales: tuple[float, float, float]) -> None:
     left, right = np.indices((256, 256), np.uint8)

@@ -68,6 +68,22 @@ def test_the_checking_mode_survives_a_changed_stream(program: Program) -> None:
         check_profile(program, 0, DEVICE.spec)
 
 
+@pytest.mark.parametrize(("op", "refused"), [(Op.DMA, False), (Op.SHUFFLE, False), (Op.HOST, True)])
+def test_rows_of_weights_without_groups_are_no_crash(op: Op, refused: bool) -> None:
+    """The compiler leaves the groups of a copy at 0, unlike the assembler."""
+    build, shape = Assembler(names=["a"]), (4, 4, 2)
+    source, target = region(Space.DDR, 0, shape), region(Space.DDR, 128, shape)
+    offsets = region(Space.DDR, 256, (4, 4, 18))
+    more = {"residual": offsets, "mode": 2, "kh": 3, "kw": 3} if op is Op.HOST else {}
+    build.command(op, src=source, dst=target, flags=1, weights_row=1, groups=0, **more)
+    made = Program.open(build.program(shape, [("y", 128, shape)], 1024))
+    if not refused:
+        NpuDevice("npu-4t").load(made, bind_all=True)
+        return
+    with pytest.raises(PlanViolation, match="no group of channels"):
+        NpuDevice("npu-4t").load(made, bind_all=True)
+
+
 @given(st.binary(max_size=4096), st.integers(0, 4000))
 @settings(deadline=None, max_examples=100)
 def test_bytes_that_are_no_program_are_refused(noise: bytes, at: int) -> None:

@@ -76,6 +76,19 @@ def test_heat_changes_the_kernels_and_not_a_byte_and_rest_changes_them_back(tmp_
     assert not between.spans()[0].name.startswith("kernels")
 
 
+def test_other_kernels_begin_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = backend_with(make_bundle(tmp_path), ClimateModel(ambient_c=40.0))
+    device, resets = backend._ready().device, list[int]()
+    monkeypatch.setattr(device, "reset", lambda: resets.append(len(backend.switches)))
+    for _ in range(2):
+        backend.upscale(FRAME)
+    assert device._climate is not None
+    device._climate.pass_time(600.0, 1.0)
+    for _ in range(2):
+        backend.upscale(FRAME)
+    assert resets == [0, 1]
+
+
 def test_an_empty_battery_asks_for_the_little_kernels(tmp_path: Path) -> None:
     backend = backend_with(make_bundle(tmp_path), ClimateModel(ambient_c=20.0, charge=0.1))
     assert np.array_equal(backend.upscale(FRAME).image, expected(BIG))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from contracts.npu.program import COMMAND, Op, Program, ProgramError, Space
+from contracts.npu.program import COMMAND, FLAG_LAUNCH, FLAG_RESIDUAL_FIRST, Op, Program, ProgramError, Space
 from edge_agent.runtime.npu import (
     DriverTooOld,
     Faults,
@@ -122,6 +122,35 @@ def test_weights_that_an_activation_overwrites_are_read_from_the_arena() -> None
     loaded = device.load(Program.open(_with_stream(net.program, change)))
     frame = frames(net.size)[0]
     assert not np.array_equal(device.infer(loaded, frame).outputs["y"], reference.residual_net(net, frame))
+
+
+@pytest.mark.parametrize("engine", ["ort", "numpy"])
+@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("spread", [False, True], ids=["in place", "spread"])
+def test_a_residual_that_comes_first_is_the_first_operand_of_the_sum(spread: bool, subtract: bool, engine: str) -> None:
+    random, size = np.random.default_rng(5), (12, 16, 4)
+    item = layer(random, 4, 16 if spread else 4)
+    facts = {"a_scale": 13 / 255, "a_zp": 93, "b_scale": 5 / 255, "b_zp": 131, "c_scale": 22 / 255, "c_zp": 187}
+    fields = {**facts, "a_scale": -facts["a_scale"]} if subtract else facts
+    build = Assembler(names=["a"])
+    block = 2 if spread else 1
+    frame_at, made = region(Space.DDR, 0, size), (block * size[0], block * size[1], 4)
+    residual = region(Space.DDR, 0, size, layout=3, block=2) if spread else frame_at
+    target = region(Space.DDR, 1024, made, layout=2, block=2) if spread else region(Space.DDR, 1024, made)
+    flags = FLAG_LAUNCH | FLAG_RESIDUAL_FIRST
+    conv = {"input_zp": 131, "out_zp": 93, "residual": residual, "flags": flags, **fields}
+    build.conv(frame_at, target, item.weights, item.bias, item.mult, **conv)
+    device = NpuDevice("npu-4t", engine=engine_named(engine))
+    loaded = device.load(Program.open(build.program(size, [("y", 1024, made)], 1024 + 4 * 768)))
+    frame = frames(size)[0]
+    own = reference.conv(frame, item, 131, 93)
+    if spread:
+        own = own.reshape(12, 16, 4, 2, 2).transpose(0, 3, 1, 4, 2).reshape(made)
+        frame = frame.repeat(2, axis=0).repeat(2, axis=1)
+    exchanged = {**facts, **{f"{a}_{fact}": fields[f"{b}_{fact}"] for a, b in ("ab", "ba") for fact in ("scale", "zp")}}
+    outputs = device.infer(loaded, frame[::block, ::block]).outputs
+    assert np.array_equal(outputs["y"], reference.add(frame, own, exchanged))
+    assert subtract or not np.array_equal(outputs["y"], reference.add(own, frame, facts))
 
 
 @pytest.mark.parametrize("shared", [False, True])

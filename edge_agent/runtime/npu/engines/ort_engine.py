@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from threading import Lock
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_agent.runtime.npu.engines.base import Bytes, ConvolutionKernel, PairKernel
+from edge_agent.runtime.npu.engines.base import Bytes, ConvolutionKernel, PairKernel, Step
 from edge_agent.runtime.npu.engines.numpy_engine import NumpyEngine, PairTable
 from edge_agent.runtime.npu.engines.ort_sessions import (
     OrtConvolution,
@@ -98,12 +98,26 @@ class OrtEngine:
 
 
 def _make_pair(operator: str, parameters: PairParameters, table: NDArray[np.uint8]) -> PairKernel:
-    """Return ONNX Runtime's operator if it gives the table for all 65,536 pairs, else the table."""
+    """Return ONNX Runtime's operator if it gives the table for all 65,536 pairs, else the table; always the table for
+    a map of one element, where ONNX Runtime exchanges the operands of a sum.
+    """
     fast = OrtPair(make_session(pair_model(operator, parameters)))
     left, right = (_with_odd_end(codes) for codes in np.indices((256, 256), np.uint8))
     result = np.empty_like(left)
     fast.bind(left, right, result)()
-    return fast if np.array_equal(result, _with_odd_end(table)) else PairTable(table)
+    exact = PairTable(table)
+    return _BySize(fast, exact) if np.array_equal(result, _with_odd_end(table)) else exact
+
+
+@dataclass(frozen=True)
+class _BySize:
+    """A kernel for maps, and one for a single element."""
+
+    many: PairKernel
+    one: PairKernel
+
+    def bind(self, left: Bytes, right: Bytes, target: Bytes) -> Step:
+        return (self.one if left.size == 1 else self.many).bind(left, right, target)
 
 
 def _with_odd_end(codes: Bytes) -> Bytes:

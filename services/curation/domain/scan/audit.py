@@ -56,15 +56,21 @@ def _joined(query: Places, other: Places, found: Clusters) -> Mask:
 
 def _neighbours(vectors: Floats, drawn: Places, eps: float, rows: int) -> Iterator[tuple[Places, Places]]:
     """Yield (index into `drawn`, position of a neighbour), never a point itself, for some rows at a time."""
-    queries: Array = vectors[drawn].astype(np.float64)
-    squares = np.einsum("ij,ij->i", queries, queries)
+    queries = _extended(vectors[drawn])
+    queries[:, -2:] = queries[:, [-1, -2]]
+    closeness = np.empty(len(drawn) * rows)
     for begin in range(0, len(vectors), rows):
-        part = vectors[begin : begin + rows].astype(np.float64)
-        distance = queries @ part.T
-        distance *= -2.0
-        distance += squares[:, None]
-        distance += np.einsum("ij,ij->i", part, part)
-        query, other = np.divmod(np.flatnonzero(distance <= eps * eps), len(part))
+        part = _extended(vectors[begin : begin + rows])
+        near = np.matmul(queries, part.T, out=closeness[: len(drawn) * len(part)].reshape(len(drawn), len(part)))
+        query, other = np.divmod(np.flatnonzero(near >= -0.5 * eps * eps), len(part))
         other += begin
         apart = drawn[query] != other
         yield query[apart], other[apart]
+
+
+def _extended(rows: Floats) -> Array:
+    """Rows with 1 and -|y|^2/2 behind: a row times a row with these two swapped is -distance^2/2."""
+    wide = np.ones((len(rows), rows.shape[1] + 2))
+    wide[:, :-2] = rows
+    wide[:, -1] = -0.5 * np.einsum("ij,ij->i", wide[:, :-2], wide[:, :-2])
+    return wide

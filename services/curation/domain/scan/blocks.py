@@ -103,7 +103,7 @@ def _lowest_point(rows: Array, steps: int) -> Array:
     """
     point: Array = rows.mean(axis=0)
     for _ in range(steps):
-        corner = rows[int(np.argmin(rows @ point))]
+        corner = rows[int((rows @ point).argmin())]
         way = corner - point
         length = float(way @ way)
         if length <= TINY:

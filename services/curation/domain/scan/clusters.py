@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no stubs
 
 from services.curation.domain.scan.candidates import candidates
+from services.curation.domain.scan.forest import Forest
 from services.curation.domain.scan.frame import Floats, Mask, Places
+from services.curation.domain.scan.grown import Grown
 from services.curation.domain.scan.growth import Growth
 from services.curation.domain.scan.layout import Layout, lay_out
 from services.curation.domain.scan.limits import SCAN_LIMITS, ScanLimits
+from services.curation.domain.scan.outcome import labels_of
 from services.curation.domain.scan.pairs import PairTest
 
 
@@ -36,17 +39,46 @@ def find_clusters(
 
     Raises ValueError where a vector is not finite.
     """
+    return settled(grow_clusters(vectors, weights, eps, min_samples, limits=limits))
+
+
+def grow_clusters(
+    vectors: Floats,
+    weights: NDArray[np.int64],
+    eps: float,
+    min_samples: int,
+    fresh: Places | None = None,
+    before: Grown | None = None,
+    limits: ScanLimits = SCAN_LIMITS,
+) -> Grown:
+    """Find the near pairs that have an end among the positions `fresh` (default: all), added to those known before.
+
+    `before` tells of the positions that are not fresh, in order (default: nothing). With it, the outcome is that of a
+    scan of all points, at the cost of the fresh ones. Raises ValueError where a vector is not finite.
+    """
+    if fresh is not None and before is not None and len(fresh) == 0:
+        return before
     if not np.isfinite(vectors).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
         raise ValueError(f"vector {row} holds a value that is not finite; leave it out")
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(limits.workers) as pool:
-        layout = lay_out(vectors, eps, limits)
+        layout = lay_out(vectors, eps, limits, fresh)
         growth = Growth(weights[layout.order], min_samples)
+        if before is not None:
+            growth.resume(before, np.arange(layout.starts[-1], len(vectors)))
         scan = _Scan(layout, PairTest(layout, vectors, eps, limits), growth, limits)
         scan.inside()
         for _ in pool.map(scan.across, range(0, layout.blocks, limits.group)):
             pass
-    return Clusters(*growth.labels(layout.order))
+    return growth.grown(layout.order)
+
+
+def settled(grown: Grown) -> Clusters:
+    """Labels and core points of what is known; those of all points when that is all near pairs."""
+    forest = Forest(len(grown))
+    forest.unite(grown.root.astype(np.int64), np.arange(len(grown)))
+    core = grown.core
+    return Clusters(labels_of(core, forest, grown.left.astype(np.int64), grown.right.astype(np.int64)), core)
 
 
 @dataclass(frozen=True)
@@ -90,5 +122,7 @@ class _Scan:
         return int(found[best]) if 2 * counts[best] >= len(columns) else -1
 
     def _in_set(self, places: Places, root: int) -> Mask:
-        inside: Mask = self.growth.core[places] & (self.growth.forest.roots(places) == root)
+        inside = self.growth.core[places]
+        core = np.flatnonzero(inside)
+        inside[core] = self.growth.forest.in_set(places[core], root)
         return inside

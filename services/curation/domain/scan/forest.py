@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from services.curation.domain.scan.frame import Places
+from services.curation.domain.scan.frame import Mask, Places
 
 
 class Forest:
@@ -22,9 +22,17 @@ class Forest:
         found = parent[positions]
         while True:
             above = parent[found]
-            if np.array_equal(above, found):
-                return above
-            found = parent[above]
+            if (above == found).all():
+                return found
+            found = above
+
+    def in_set(self, positions: Places, root: int) -> Mask:
+        """Return which positions are in the set of a root; False where that is not known yet."""
+        above = self._parent[positions]
+        inside: Mask = above == root
+        others = np.flatnonzero(~inside)
+        inside[others] = self.roots(above[others]) == root
+        return inside
 
     def unite(self, left: Places, right: Places) -> None:
         """Join the sets of `left[i]` and `right[i]`, for every i."""
@@ -33,4 +41,4 @@ class Forest:
             self._parent[left], self._parent[right] = one, other
             apart = one != other
             left, right = one[apart], other[apart]
-            self._parent[np.maximum(left, right)] = np.minimum(left, right)
+            np.minimum.at(self._parent, np.maximum(left, right), np.minimum(left, right))

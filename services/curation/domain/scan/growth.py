@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from services.curation.domain.scan.forest import Forest
 from services.curation.domain.scan.frame import Mask, Places
+from services.curation.domain.scan.grown import Grown, Numbers
 from services.curation.domain.scan.pairs import Pairs, Patch
-
-NOISE = -1
 
 
 class Growth:
@@ -28,7 +27,7 @@ class Growth:
         self._seen = self._weights.copy()
         self.core: Mask = self._seen >= min_samples
         self.forest = Forest(len(weights))
-        self._pending: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+        self._pending: list[tuple[Numbers, Numbers]] = []
         self._lock = Lock()
 
     def add(self, found: Pairs | Patch) -> None:
@@ -39,34 +38,26 @@ class Growth:
             else:
                 self._add_patch(found)
 
-    def labels(self, order: Places) -> tuple[NDArray[np.int64], Mask]:
-        """Return labels and core flags by given position; `order` is the given position of each place.
+    def resume(self, before: Grown, places: Places) -> None:
+        """Begin with what is known of some points; `places[i]` is the place of point i of `before`."""
+        self._seen[places] = before.seen
+        self._judge(places)
+        self.forest.unite(places[before.root], places)
+        self._pending.append((places[before.left].astype(np.int32), places[before.right].astype(np.int32)))
 
-        Clusters are numbered by their first core point; a border point belongs to the first cluster near it.
-        """
+    def grown(self, order: Places) -> Grown:
+        """Return what is known by given position; `order` is the given position of each place."""
         left, right = self._remembered()
         both = self.core[left] & self.core[right]
         self.forest.unite(left[both], right[both])
-        labels = self._core_labels(order)
-        border = self.core[left] != self.core[right]
-        left, right = left[border], right[border]
-        inner, outer = np.where(self.core[left], left, right), np.where(self.core[left], right, left)
-        reached = np.full(len(labels), np.iinfo(np.int64).max)
-        np.minimum.at(reached, outer, labels[inner])
-        labels[outer] = reached[outer]
-        given, core = np.empty_like(labels), np.empty_like(self.core)
-        given[order], core[order] = labels, self.core
-        return given, core
-
-    def _core_labels(self, order: Places) -> NDArray[np.int64]:
-        labels = np.full(len(order), NOISE, dtype=np.int64)
-        core = np.flatnonzero(self.core)
-        core = core[np.argsort(order[core], kind="stable")]
-        _, first, member = np.unique(self.forest.roots(core), return_index=True, return_inverse=True)
-        rank = np.empty(len(first), dtype=np.int64)
-        rank[np.argsort(first)] = np.arange(len(first))
-        labels[core] = rank[member]
-        return labels
+        seen, root = np.empty(len(order), dtype=np.int32), np.empty(len(order), dtype=np.int32)
+        seen[order] = np.minimum(self._seen, self._enough)
+        member = self.forest.roots(np.arange(len(order)))
+        first = np.full(len(order), len(order), dtype=np.int32)
+        np.minimum.at(first, member, order.astype(np.int32))
+        root[order] = first[member]
+        ends = (order[side[~both]].astype(np.int32) for side in (left, right))
+        return Grown(self._enough, seen, root, *ends)
 
     def _remembered(self) -> tuple[Places, Places]:
         if not self._pending:
@@ -105,10 +96,20 @@ class Growth:
 
     def _join(self, rows: Places, columns: Places, near: Mask) -> None:
         """Unite all near pairs of core points: a spanning few first, then those still in different sets."""
+        if self._one_set(rows, columns):
+            return
         row = np.flatnonzero(near.any(axis=1))
         self.forest.unite(rows[row], columns[near[row].argmax(axis=1)])
         column = np.flatnonzero(near.any(axis=0))
         self.forest.unite(rows[near[:, column].argmax(axis=0)], columns[column])
+        if self._one_set(rows, columns):
+            return
         apart = near & (self.forest.roots(rows)[:, None] != self.forest.roots(columns))
         row, column = np.divmod(np.flatnonzero(apart), len(columns))
         self.forest.unite(rows[row], columns[column])
+
+    def _one_set(self, rows: Places, columns: Places) -> bool:
+        """Whether all of some places are in one set."""
+        roots = self.forest.roots(columns)
+        root = int(roots[0])
+        return bool((roots == root).all() and (self.forest.roots(rows) == root).all())

@@ -1,0 +1,1 @@
+"""What `edgeloop bench drift` measures, one family of figures a module."""

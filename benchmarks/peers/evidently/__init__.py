@@ -1,0 +1,1 @@
+"""Evidently's embedding methods on the frames that our reports summarise."""

@@ -1,0 +1,81 @@
+"""`edgeloop bench updates`: can anything brick a device, what does a change of bundle cost, what travels, what gets in?
+
+Crashes: a device's life (`updating/life.py`) with a failure at every operation of its disk, in six ways, on a model of
+a disk that keeps what POSIX promises and nothing else (`tests/support/crash_disk.py`); with the kernel's exchange of
+names, and with renames. Switches: real disk, real bundles, emulated NPU. Deltas: the loop's own training. Attacks:
+generated, against a device with a real TUF repository. Takes four to six minutes of one core.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.updating import attacks, crashes, deltas, switching
+from benchmarks.updating.life import World
+from edgeloop.figures import Figure, at_least, exactly
+from tests.support.crash_disk import CRASHES, Failure
+
+LEAST_CASES = 200
+WAYS = (("exchange", tuple(Failure), True, 0.0, 0.55), ("renames", CRASHES, False, 0.55, 0.35))
+SHOWN = 3
+
+
+def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
+    """All figures of updates."""
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="edgeloop-updates-") as name:
+        folder = Path(name)
+        for way, failures, can_exchange, start, share in WAYS:
+            made = folder / way
+            (made / "made").mkdir(parents=True)
+
+            def shown(done: float, start: float = start, share: float = share, way: str = way) -> None:
+                tell(start + share * done, f"failures with {way}")
+
+            seen = crashes.crash_everywhere(World(made / "made"), made, failures, can_exchange, shown)
+            found += crash_figures(way, seen)
+        for part, make in (("switch", switching.figures), ("delta", deltas.figures)):
+            tell(0.9, part)
+            (folder / part).mkdir()
+            found += make(folder / part)
+        (folder / "attack").mkdir()
+        outcome = attacks.besiege(folder / "attack", lambda done: tell(0.92 + 0.08 * done, "attacks"))
+    return [*found, *attack_figures(outcome)]
+
+
+def crash_figures(way: str, seen: crashes.Found) -> list[Figure]:
+    """What a failure at every operation led to."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in seen.kinds.most_common())
+    return [
+        at_least(f"{way}.operations", seen.operations, kinds, 100),
+        Figure(f"{way}.runs", seen.runs, "lives with one failure each", "printed", True),
+        exactly(f"{way}.without_bundle", len(seen.bricked), _named("devices", seen.bricked), 0),
+        exactly(f"{way}.floor_lower", len(seen.lowered), _named("devices", seen.lowered), 0),
+        exactly(f"{way}.cause_lost", len(seen.forgotten), _named("devices", seen.forgotten), 0),
+        exactly(f"{way}.cause_untold", len(seen.untold), _named("devices", seen.untold), 0),
+        exactly(f"{way}.left_behind", len(seen.stuck), _named("devices", seen.stuck), 0),
+    ]
+
+
+def attack_figures(outcome: attacks.Outcome) -> list[Figure]:
+    """What got in, by kind, and the causes that the platform heard."""
+    return [
+        at_least("attacks.cases", outcome.cases.total(), "generated", LEAST_CASES),
+        exactly("attacks.accepted", len(outcome.accepted), _named("bundles", outcome.accepted), 0),
+        exactly("attacks.bundle_left", outcome.left_base, "devices that an attack made leave their bundle", 0),
+        exactly("attacks.good_accepted", outcome.last_good, "a good bundle, afterwards", True),
+        *(
+            Figure(f"attacks.{kind.replace(' ', '_')}", count, _causes(outcome.causes.get(kind, {})), "printed", True)
+            for kind, count in outcome.cases.items()
+        ),
+    ]
+
+
+def _causes(causes: dict[str, int]) -> str:
+    return "refused: " + ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items()))
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    return what if not names else f"{what}: {'; '.join(names[:SHOWN])}"

@@ -1,0 +1,1 @@
+"""What `edgeloop bench updates` measures."""

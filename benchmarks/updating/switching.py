@@ -1,0 +1,183 @@
+"""What a change of bundle costs the call: real bundles on the emulated NPU, a real disk, frames going on.
+
+One thread plays frames without a pause, another talks to the platform, which wants the other bundle again and again.
+Slot switch: what the frame loop does between two frames (the exchange of records and the pointer). Engine switch: how
+much longer the first frame of the new bundle takes than an ordinary one. The flushed write that a frame would wait for
+if the record were written in the frame loop is measured beside it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.mending.seed_bundle import seed_bundle
+from benchmarks.updating.deltas import DATA
+from contracts.bundle import Bundle
+from contracts.clock import SystemClock
+from contracts.state import Target
+from edge_agent.agent import Agent, LoopSettings
+from edge_agent.compose import DeviceSettings, Shared, build_agent, join
+from edge_agent.disk import Disk
+from edge_agent.engines import RunnerLoader
+from edge_agent.observation import ObservationSettings
+from edge_agent.observers.health import TrialLimits
+from edge_agent.sources import SourceFrame
+from edge_agent.store import BundleStore
+from edge_agent.transport import Transport
+from edge_agent.update import Change
+from edgeloop.figures import Figure, exactly
+from tests.support.agent_twin import TAGS
+from tests.support.platform_twin import TOKEN, PlatformTwin, in_process
+
+SWITCHES = 24
+MOST_MS = 5.0
+TRIAL = TrialLimits(frames=5, misses=10_000)
+
+
+@dataclass
+class Seen:
+    """Milliseconds of every switch and frame, and the frames themselves."""
+
+    slots: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    ordinary: list[float] = field(default_factory=list)
+    given: int = 0
+    shown: int = 0
+    wrong: int = 0
+    plain: int = 0
+
+
+class _Ends:
+    """Source and sink that count."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._pixels = np.random.default_rng(3).integers(0, 256, (72, 88, 3), dtype=np.uint8)
+
+    def next(self) -> SourceFrame:
+        self._seen.given += 1
+        return SourceFrame(self._pixels, f"frame#{self._seen.given}")
+
+    def write(self, frame: np.ndarray) -> None:
+        self._seen.shown += 1
+        self._seen.wrong += frame.shape != (144, 176, 3)
+
+    def close(self) -> None:
+        return None
+
+
+def figures(folder: Path) -> list[Figure]:
+    """Slot switch, engine switch, frames."""
+    seen = watch(folder)
+    ordinary = statistics.median(seen.ordinary)
+    extra = [one - ordinary for one in seen.first]
+    slot = f"ms, median of {len(seen.slots)}; worst {max(seen.slots):.2f}, worst of CPU {max(seen.processor):.2f}"
+    engine = f"ms more than a frame of {ordinary:.2f}, median; worst {max(extra):.2f}"
+    write = round(flushed_write_ms(folder), 2)
+    return [
+        _switch("switch.slot", statistics.median(seen.slots), slot),
+        _switch("switch.engine", statistics.median(extra), engine),
+        exactly("switch.frames_lost", seen.given - seen.shown + seen.wrong, f"of {seen.given}", 0),
+        exactly("switch.frames_without_model", seen.plain, "frames", 0),
+        Figure("switch.flushed_write", write, "ms, what no frame waits for", "printed", True),
+    ]
+
+
+def _switch(name: str, value: float, unit: str) -> Figure:
+    return Figure(name, round(value, 3), unit, f"< {MOST_MS:g} ms", value < MOST_MS)
+
+
+def watch(folder: Path) -> Seen:
+    """Switch to and fro; returns what was seen."""
+    seen, twin = Seen(), PlatformTwin()
+    twin.with_chunks, twin.url = True, "http://platform"
+    paths = [seed_bundle(folder / "one.elb"), seed_bundle(folder / "two.elb", DATA / "short.onnx", "2.0.0")]
+    targets = [_released(twin, path) for path in paths]
+    agent = _agent(folder, twin, seen)
+    over = threading.Event()
+    player = threading.Thread(target=_play, args=(agent, seen, over), daemon=True)
+    player.start()
+    try:
+        for turn in range(SWITCHES):
+            twin.set_state(epoch=2 + turn, baseline=targets[(turn + 1) % 2])
+            _until(agent, targets[(turn + 1) % 2].digest)
+    finally:
+        over.set()
+        player.join(30)
+    seen.plain = agent.counters.plain_frames
+    return seen
+
+
+def flushed_write_ms(folder: Path, rounds: int = 30) -> float:
+    """Median milliseconds of one record written and flushed on this disk."""
+    disk, spent = Disk(), []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        disk.replace(folder / "record", bytes(900))
+        spent.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(spent)
+
+
+def _play(agent: Agent, seen: Seen, over: threading.Event) -> None:
+    changeover = agent._changeover
+    take, switched = changeover.take, False
+
+    def timed(change: Change) -> None:
+        nonlocal switched
+        began, worked = time.perf_counter(), time.thread_time()
+        take(change)
+        seen.slots.append((time.perf_counter() - began) * 1e3)
+        seen.processor.append((time.thread_time() - worked) * 1e3)
+        switched = True
+
+    changeover.take = timed  # type: ignore[method-assign]  # that is the measurement
+    while not over.is_set():
+        playback = agent.playback
+        began = time.perf_counter()
+        agent.step()
+        spent = (time.perf_counter() - began) * 1e3
+        if switched:
+            seen.first.append(spent - seen.slots[-1])
+            switched = False
+        elif agent.playback is playback:
+            seen.ordinary.append(spent)
+
+
+def _until(agent: Agent, digest: str, patience_s: float = 30.0) -> None:
+    """Talk until this bundle is confirmed."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        agent.sync()
+        if agent.playback.digest == digest and not agent.on_trial and not agent.owing.is_set():
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"the device did not take {digest[:12]}: {agent.status()}")
+
+
+def _released(twin: PlatformTwin, path: Path) -> Target:
+    bundle = Bundle.open(path)
+    manifest = bundle.manifest
+    return twin.release(path.read_bytes(), bundle.digest, manifest.release_version, manifest.security_epoch)
+
+
+def _agent(folder: Path, twin: PlatformTwin, seen: Seen) -> Agent:
+    disk, device, ends = Disk(), folder / "device", _Ends(seen)
+    plain = Transport(twin.url, in_process(twin), attempts=1)
+    identity = join(device, plain, TOKEN, TAGS, disk)
+    settings = DeviceSettings(
+        folder=device,
+        factory=seed_bundle(folder / "factory.elb", version="0.9.0"),
+        observation=ObservationSettings(TAGS),
+        loop=LoopSettings(trial=TRIAL, observe_every=10_000),
+    )
+    clock = SystemClock()
+    shared = Shared(BundleStore(device / "bundles", disk), RunnerLoader("npu-4t", clock))
+    signed = plain.with_token(identity.access_token)
+    return build_agent(settings, shared, clock, ends, ends, disk, identity, signed)

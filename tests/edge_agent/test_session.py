@@ -1,0 +1,38 @@
+"""A running agent writes what its frames decide at once, not with the next talk to the platform."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from edge_agent.session import Session
+from edge_agent.slot_store import read_slots
+from edge_agent.slots import SlotState
+from tests.edge_agent.workshop import Workshop
+from tests.support.platform_twin import PlatformTwin
+
+
+def test_a_confirmation_is_on_disk_long_before_the_next_talk(workshop: Workshop, twin: PlatformTwin) -> None:
+    twin.set_state(epoch=2, baseline=workshop.released(workshop.bundle("2.0")))
+    agent = workshop.agent()
+    session = Session(agent, workshop.state, fps=200, max_frames=0, sync_s=600)
+    running = threading.Thread(target=session.run)
+    running.start()
+    try:
+        deadline = time.monotonic() + 20
+        record = workshop.state / "slots.json"
+        while read_slots(record).a.state is not SlotState.CONFIRMED and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert read_slots(record).a.state is SlotState.CONFIRMED
+        assert len(twin.batches) <= 1, "and nobody talked to the platform for it"
+    finally:
+        session.stop.set()
+        running.join(20)
+
+
+def test_an_end_during_a_long_rest_does_not_wait_for_it(workshop: Workshop, twin: PlatformTwin) -> None:
+    session = Session(workshop.agent(), workshop.state, fps=0, max_frames=5, sync_s=600)
+    began = time.monotonic()
+    status = session.run()
+    assert status["frames"] == 5
+    assert time.monotonic() - began < 15
