@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +41,11 @@ def expected(model: bytes, frame: np.ndarray = FRAME) -> np.ndarray:
     program = Program.open(compile_program(model, TARGET, [frame.shape[:2]])[0])
     (image,) = device.infer(device.load(program), frame).outputs.values()
     return image
+
+
+@cache
+def expected_once() -> np.ndarray:
+    return expected(BIG)
 
 
 def backend_with(bundle: Bundle, climate: ClimateModel | None) -> NpuBackend:
@@ -94,6 +101,22 @@ def test_an_empty_battery_asks_for_the_little_kernels(tmp_path: Path) -> None:
     assert np.array_equal(backend.upscale(FRAME).image, expected(BIG))
     assert backend._ready().device._core.name == "npu-2t/little"
     assert "10% charge" in backend.switches[0].reason
+
+
+def test_a_device_at_a_frame_rate_rests_between_frames(tmp_path: Path) -> None:
+    climate = ClimateModel(ambient_c=40.0)
+    found = NpuBackend(BackendOptions(climate=climate, frame_s=2.0), limits=KernelSetLimits(hot_c=50.0, cool_c=45.0))
+    found.load(make_bundle(tmp_path), TARGET)
+    heat(found, 600.0)
+    sets = []
+    for _ in range(120):
+        assert np.array_equal(found.upscale(FRAME).image, expected_once())
+        sets.append(found._set)
+    changes = [after for before, after in pairwise(sets) if before != after]
+    assert (sets[0], changes) == (KernelSet.LITTLE, [KernelSet.BIG]), "hot at first, rested after two minutes or so"
+    now = found._ready().device.conditions
+    assert now is not None
+    assert now.seconds == pytest.approx(600.0 + 120 * 2.0, abs=3.0)
 
 
 def test_what_a_recurrent_net_keeps_goes_with_the_switch(tmp_path: Path) -> None:
