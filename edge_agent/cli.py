@@ -33,6 +33,7 @@ from edge_agent.lab import lab
 from edge_agent.report import device_report, report_table
 from edge_agent.runtime.backend import BackendOptions
 from edge_agent.runtime.npu import Faults
+from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.runtime.npu.trace_command import kernel_trace
 from edge_agent.session import Session, sole_owner
 from edge_agent.transport import Transport, make_client
@@ -175,9 +176,11 @@ def _run(config: AgentConfig, trace: Path | None, quiet: bool) -> dict[str, obje
 
 def _loader(config: AgentConfig, clock: Clock) -> RunnerLoader:
     try:
-        options = BackendOptions(Faults.from_mapping(config.faults), config.seed)
+        faults = Faults.from_mapping(config.faults)
     except ValueError as error:
         raise ConfigError(f"setting faults: {error}") from error
+    climate = ClimateModel(**config.climate.model_dump()) if config.climate else None
+    options = BackendOptions(faults, config.seed, climate=climate, frame_s=1 / config.fps if config.fps else 0.0)
     return RunnerLoader(config.tags.device_class, clock, config.backend, options, config.health.budget_ms)
 
 

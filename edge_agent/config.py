@@ -58,6 +58,15 @@ class HealthConfig(_Section):
     budget_ms: Annotated[float, Field(gt=0)] = 33.3
 
 
+class ClimateConfig(_Section):
+    """Heat and battery of the emulated device; a hot or nearly empty one runs the bundle's little kernels."""
+
+    ambient_c: Annotated[float, Field(ge=-60, le=150)] = 25.0
+    battery_wh: Annotated[float, Field(ge=0, le=100_000)] = 15.0
+    charge: Annotated[float, Field(ge=0, le=1)] = 1.0
+    other_w: Annotated[float, Field(ge=0, le=10_000)] = 0.0
+
+
 class TrialConfig(_Section):
     """When a bundle on trial is confirmed or rolled back; times are simulated seconds."""
 
@@ -95,6 +104,8 @@ class AgentConfig(_Section):
     """Bandwidth cap of downloads; 0 is none."""
     seed: int = 0
     faults: dict[str, Any] = {}  # Any: JSON, checked by edge_agent.runtime.npu.faults
+    climate: ClimateConfig | None = None
+    """Without it the emulated device is never hot and never empty."""
     durable: bool = True
     hard: HardConfig = HardConfig()
     drift: DriftConfig = DriftConfig()

@@ -35,6 +35,7 @@ class RecurrentNet(nn.Module):
         self.keep = nn.Conv2d(FEATURES, HISTORY, 3, padding=1)
         self.tail = nn.Conv2d(FEATURES, 12, 3, padding=1)
         for conv in (self.project, self.tail):
+            assert conv.bias is not None
             nn.init.zeros_(conv.bias)
             with torch.no_grad():
                 conv.weight.mul_(0.1)

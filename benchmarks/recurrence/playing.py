@@ -75,5 +75,5 @@ def _outputs(program: Program, frames: NDArray[np.uint8], forget: bool) -> NDArr
 
 
 def _psnr(images: NDArray[np.uint8], truth: NDArray[np.uint8]) -> float:
-    error = np.mean((images.astype(np.float64) - truth) ** 2)
+    error = float(np.mean((images.astype(np.float64) - truth) ** 2))
     return float(10 * np.log10(255.0**2 / max(error, 1e-9)))

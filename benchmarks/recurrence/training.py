@@ -35,7 +35,7 @@ def trained(
             kept = net.handed(left)
             loss = loss + torch.sqrt((image - truth) ** 2 + 1e-6).mean()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         optimizer.step()
         plan.step()
         say((step + 1) / steps)

@@ -88,11 +88,10 @@ class _Work:
         own = replace(result, name=f"{step.result}.alone", scale=step.scale, zero_point=step.zero_point, window=None)
         self.values[own.name] = own
         pair = (own.name, residual.value)
-        first = bool(getattr(residual, "first", False))  # programs in which the residual may come first
-        a, b = reversed(pair) if first else pair
+        a, b = reversed(pair) if residual.first else pair
         self._note(step, f"{step.name} and its sum are two kernels", lacked(step, self.driver))
         add = Add(f"{step.name}.sum", a, b, step.result, clamp=residual.clamp, origin=step.origin)
-        add = replace(add, a_view=residual.view) if first else replace(add, b_view=residual.view)
+        add = replace(add, a_view=residual.view) if residual.first else replace(add, b_view=residual.view)
         return replace(step, result=own.name, residual=None), replace(add, subtract=residual.subtract)
 
     def _replaced(self, step: Simple) -> tuple[Simple, ...]:

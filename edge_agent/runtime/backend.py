@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contracts.bundle import Bundle
+from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.runtime.npu.faults import Faults
 
 ENTRY_POINT_GROUP = "edgeloop.backends"
@@ -108,11 +109,16 @@ class StreamBackend(Protocol):
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """What a backend may want to know of the device; `shared` says that many devices live in this process."""
+    """What a backend may want to know of the device; `shared` says that many devices live in this process. With a
+    `climate` an emulated device heats up, slows down and runs empty, and rests for what is left of `frame_s` seconds
+    between two frames.
+    """
 
     faults: Faults = field(default_factory=Faults)
     seed: int = 0
     shared: bool = False
+    climate: ClimateModel | None = None
+    frame_s: float = 0.0
 
 
 BackendFactory = Callable[[BackendOptions], Backend]

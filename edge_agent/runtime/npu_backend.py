@@ -49,7 +49,8 @@ class NpuBackend:
         limits: KernelSetLimits | None = None,
     ) -> None:
         self._options = options
-        self._climate = climate
+        self._climate = climate or options.climate
+        self._worked_s = 0.0
         self._limits = limits or KernelSetLimits()
         self._loaded: _Loaded | None = None
         self._set = KernelSet.BIG
@@ -81,17 +82,20 @@ class NpuBackend:
 
     def upscale(self, frame: Pixels) -> Upscaled:
         loaded = self._ready()
+        self._rest()
         switch = self._choose(loaded)
         if frame.shape != self._shape:
             self.reset()
         result = self._run(loaded.device, loaded.models[self._set], frame)
         self._shape = frame.shape
+        self._worked_s += result.simulated_ms / 1e3
         (image,) = result.outputs.values()
         return Upscaled(image, result.simulated_ms, lambda: [*_switch_span(switch), *_spans(result)])
 
     def observe(self, frame: Pixels) -> Observation:
         loaded = self._ready()
         result = self._run(loaded.device, loaded.quality, frame)
+        self._worked_s += result.simulated_ms / 1e3
         output = loaded.embedding
         embedding = dequantized_mean(result.outputs["embedding"], output.scale, output.zero_point)
         return Observation(result.outputs["features"], embedding, result.simulated_ms)
@@ -103,6 +107,12 @@ class NpuBackend:
     def idle(self, seconds: float) -> None:
         """Let the device rest between frames; what heats up only cools down when time goes by."""
         self._ready().device.idle(seconds)
+
+    def _rest(self) -> None:
+        """Let what is left of the time of a frame go by."""
+        if self._climate is not None and self._options.frame_s:
+            self.idle(max(0.0, self._options.frame_s - self._worked_s))
+        self._worked_s = 0.0
 
     def _choose(self, loaded: _Loaded) -> SetSwitch | None:
         now = loaded.device.conditions

@@ -15,10 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from contracts.bundle import Bundle
-from contracts.clock import set_pace
-from edge_agent.cli import app
+from contracts.clock import SystemClock, set_pace
+from edge_agent.cli import _loader, app
 from edge_agent.config import load_config
 from edge_agent.errors import ConfigError
+from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.session import sole_owner
 from edge_agent.sources import decode
 from tests.support.agent_twin import ToyBundle, write_video
@@ -66,6 +67,24 @@ def test_the_trace_of_the_last_frames_is_written(run_arguments: list[str], tmp_p
     assert result.exit_code == 0, result.output
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert {"upscale", "observe"} <= {event["name"] for event in events}
+
+
+def test_the_climate_of_the_settings_reaches_the_device(run_arguments: list[str], tmp_path: Path) -> None:
+    config = tmp_path / "agent.json"
+    whole = {
+        "state_dir": str(tmp_path),
+        "factory_bundle": "b.elb",
+        "source": "c.mp4",
+        "tags": {"device_class": "npu-4t"},
+    }
+    config.write_text(json.dumps({**whole, "fps": 20, "climate": {"charge": 0.1, "ambient_c": 20.0}}))
+    options = _loader(load_config(config, {}), SystemClock()).options
+    assert options.climate == ClimateModel(ambient_c=20.0, charge=0.1)
+    assert options.frame_s == 0.05
+    config.write_text(json.dumps({"climate": {"charge": 2.0}}))
+    refused = runner.invoke(app, [*run_arguments, "--config", str(config)])
+    assert refused.exit_code != 0
+    assert "charge" in refused.output
 
 
 def test_a_truncated_clip_ends_with_what_where_and_remedy(run_arguments: list[str], made: Path, tmp_path: Path) -> None:

@@ -232,7 +232,7 @@ class NpuDevice:
         stretch = self._own_speed * (1.0 + self._jitter * abs(float(self._random.standard_normal())))
         stretch *= self.faults.slow_factor if faulty else 1.0
         seconds = (time.total_ns + switched) * stretch / 1e9
-        began, busy = self._clock_s, time.compute_ns / time.total_ns
+        began, busy = self._clock_s, time.compute_ns / time.total_ns if time.total_ns else 0.0
         self._clock_s += seconds
         after = self._climate.pass_time(seconds, busy, self._core.thermal) if self._climate else None
         return RunResult(outputs, seconds * 1e3, stretch, time, began, after)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.npu.program import Program
+from contracts.npu.program import Op, Program, ProgramWriter
 from contracts.npu.spec import load_spec
 from edge_agent.runtime.npu import ClimateModel, NpuDevice
 from edge_agent.runtime.npu.climate import Conditions, DeviceClimate
@@ -115,6 +115,20 @@ def test_a_device_with_a_climate_gets_slower_as_it_heats_up_and_recovers_when_id
     cool.idle(100.0)
     assert cool.conditions is not None
     assert cool.conditions.temperature_c == pytest.approx(20.0 + 12.0 * SPEC.thermal.idle_w, abs=1.0)
+
+
+@pytest.mark.parametrize("climate", [None, HOT])
+def test_a_frame_without_work_takes_no_time_and_heats_nothing(climate: ClimateModel | None) -> None:
+    program = Program.open(residual_net().program)
+    stream = program.commands(0).copy()
+    stream["op"][program.profiles[0].n_prologue] = Op.END
+    writer = ProgramWriter(program.target, program.build_id)
+    writer.add_profile(program.profiles[0], stream)
+    made = Program.open(writer.to_bytes(program.names, program.constants.tobytes(), program.quant.tobytes()))
+    device = NpuDevice("npu-4t", jitter=0.0, climate=climate)
+    result = device.infer(device.load(made), np.zeros(made.profiles[0].input, np.uint8))
+    assert result.time.total_ns == 0.0
+    assert device.conditions is None or device.conditions.temperature_c == pytest.approx(60.0, abs=0.1)
 
 
 def test_a_device_without_a_climate_has_no_conditions() -> None:

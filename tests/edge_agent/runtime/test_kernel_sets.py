@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +43,11 @@ def expected(model: bytes, frame: np.ndarray = FRAME) -> np.ndarray:
     return image
 
 
+@cache
+def expected_once() -> np.ndarray:
+    return expected(BIG)
+
+
 def backend_with(bundle: Bundle, climate: ClimateModel | None) -> NpuBackend:
     found = NpuBackend(BackendOptions(), climate, KernelSetLimits(hot_c=50.0, cool_c=45.0))
     found.load(bundle, TARGET)
@@ -76,7 +83,7 @@ def test_heat_changes_the_kernels_and_not_a_byte_and_rest_changes_them_back(tmp_
     assert not between.spans()[0].name.startswith("kernels")
 
 
-def test_other_kernels_begin_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_kernels_go_on_with_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = backend_with(make_bundle(tmp_path), ClimateModel(ambient_c=40.0))
     device, resets = backend._ready().device, list[int]()
     monkeypatch.setattr(device, "reset", lambda: resets.append(len(backend.switches)))
@@ -86,7 +93,7 @@ def test_other_kernels_begin_a_stream(tmp_path: Path, monkeypatch: pytest.Monkey
     device._climate.pass_time(600.0, 1.0)
     for _ in range(2):
         backend.upscale(FRAME)
-    assert resets == [0, 1]
+    assert resets == [0]
 
 
 def test_an_empty_battery_asks_for_the_little_kernels(tmp_path: Path) -> None:
@@ -94,6 +101,22 @@ def test_an_empty_battery_asks_for_the_little_kernels(tmp_path: Path) -> None:
     assert np.array_equal(backend.upscale(FRAME).image, expected(BIG))
     assert backend._ready().device._core.name == "npu-2t/little"
     assert "10% charge" in backend.switches[0].reason
+
+
+def test_a_device_at_a_frame_rate_rests_between_frames(tmp_path: Path) -> None:
+    climate = ClimateModel(ambient_c=40.0)
+    found = NpuBackend(BackendOptions(climate=climate, frame_s=2.0), limits=KernelSetLimits(hot_c=50.0, cool_c=45.0))
+    found.load(make_bundle(tmp_path), TARGET)
+    heat(found, 600.0)
+    sets = []
+    for _ in range(120):
+        assert np.array_equal(found.upscale(FRAME).image, expected_once())
+        sets.append(found._set)
+    changes = [after for before, after in pairwise(sets) if before != after]
+    assert (sets[0], changes) == (KernelSet.LITTLE, [KernelSet.BIG]), "hot at first, rested after two minutes or so"
+    now = found._ready().device.conditions
+    assert now is not None
+    assert now.seconds == pytest.approx(600.0 + 120 * 2.0, abs=3.0)
 
 
 def test_what_a_recurrent_net_keeps_goes_with_the_switch(tmp_path: Path) -> None:
