@@ -68,7 +68,7 @@ def _good(endings: Sequence[Ending]) -> list[Figure]:
         at_least("good.shipped_without_a_person", round(shipped, 4), error, 0.95),
         at_most("good.rolled_back", round(states[RolloutState.ROLLED_BACK] / len(endings), 4), error, 0.05),
         Figure("good.paused_for_a_person", states[RolloutState.PAUSED], "releases", "printed", True),
-        Figure("good.looks", looks, "median, one in half a simulated hour", "printed; soak alone is 24", True),
+        Figure("good.looks", looks, "median, one a simulated hour", "printed; soak alone is 12", True),
     ]
 
 

@@ -13,7 +13,7 @@ from services.releases.verdict import Memory, VerdictPolicy, clean_canary, judge
 
 POLICY = VerdictPolicy()
 REQUESTED = (500, 2_500, 10_000)
-SOAK_S, LOOK_S, SILENT_AFTER_S = 4 * 3_600.0, 1_800.0, 8 * 3_600.0
+SOAK_S, LOOK_S, SILENT_AFTER_S = 4 * 3_600.0, 3_600.0, 8 * 3_600.0
 MIN_DEVICES = 5
 MOST_LOOKS = 400
 

@@ -15,6 +15,7 @@ from contracts.wire.releases import RolloutState
 from services.kit.clients import ServiceClient
 from services.kit.operator_cli import (
     DEFAULT_STATE,
+    EXIT_REFUSED,
     EXIT_USAGE,
     JsonOption,
     StateOption,
@@ -26,6 +27,7 @@ from services.kit.operator_cli import (
 from services.releases.terminal import (
     bundle_table,
     console,
+    preflight_report,
     print_json,
     rollout_report,
     rollout_table,
@@ -117,14 +119,20 @@ def start(
     soak_hours: Annotated[float, typer.Option(min=0, help="Least hours of a stage.")] = 4.0,
     min_devices: Annotated[int, typer.Option(min=1, help="Devices that must report before a stage ends.")] = 5,
     reason: ReasonOption = "started by an operator",
+    check: Annotated[bool, typer.Option("--check", help="Only say who would be reached, and what forbids it.")] = False,
     state: StateOption = DEFAULT_STATE,
     url: UrlOption = "",
     token: TokenOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Start a staged release of a bundle, or a draft that waits."""
+    """Start a staged release of a bundle, or a draft that waits.
+
+    With --check nothing starts; it leaves with 1 when a start would be refused.
+    """
     with platform_client(SERVICE, state, url, token) as platform:
         if what.startswith("r-"):
+            if check:
+                fail("--check wants a bundle's digest, not a draft", EXIT_USAGE)
             made = _act(platform, what, "start", reason)
         else:
             body = {
@@ -136,7 +144,10 @@ def start(
                 "auto_start": True,
                 "reason": reason,
             }
-            made = platform.post("/v1/rollouts", body)
+            made = platform.post("/v1/rollout-preflights" if check else "/v1/rollouts", body)
+    if check:
+        print_json(made) if as_json else console().print(preflight_report(made))
+        raise typer.Exit(EXIT_REFUSED if made["obstacles"] else 0)
     print_json(made) if as_json else console().print(rollout_report(made))
 
 

@@ -28,6 +28,7 @@ Json = dict[str, Any]  # Any: JSON
 POLICY = VerdictPolicy()
 SYSTEM = "system:verdict"
 JUDGED = "rollout.judged"
+PAGE = 500
 
 
 def store(session: Session, row: RolloutRow, evidence: Evidence, judgement: Judgement, step: Step, at: float) -> bool:
@@ -67,14 +68,26 @@ def content(kept: DecisionRow) -> Json:
 
 def changed(session: Session) -> str:
     """The first decision that is not what the audit trail holds of it, in words; empty when all are."""
-    query = select(AuditEntry).where(AuditEntry.action == JUDGED).order_by(AuditEntry.place)
-    for entry in session.scalars(query.execution_options(yield_per=500)):
-        row = session.get(DecisionRow, entry.detail["decision_id"])
+    place = 0
+    while True:
+        judged = (AuditEntry.action == JUDGED, AuditEntry.place > place)
+        entries = session.scalars(select(AuditEntry).where(*judged).order_by(AuditEntry.place).limit(PAGE)).all()
+        fault = _first_changed(session, entries)
+        if fault or len(entries) < PAGE:
+            return fault
+        place = entries[-1].place or 0
+        session.expunge_all()
+
+
+def _first_changed(session: Session, entries: Sequence[AuditEntry]) -> str:
+    ids = [entry.detail["decision_id"] for entry in entries]
+    rows = {row.id: row for row in session.scalars(select(DecisionRow).where(DecisionRow.id.in_(ids)))}
+    for entry, decision_id in zip(entries, ids, strict=True):
+        row = rows.get(decision_id)
         if row is None:
-            return f"decision {entry.detail['decision_id']} of {entry.subject} is gone"
+            return f"decision {decision_id} of {entry.subject} is gone"
         if content_digest(content(row)) != entry.detail["content"]:
-            return f"decision {row.id} of {entry.subject} is not what was decided"
-        session.expunge(row)
+            return f"decision {decision_id} of {entry.subject} is not what was decided"
     return ""
 
 

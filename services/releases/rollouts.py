@@ -41,16 +41,16 @@ Actor = Subject | str
 def create(session: Session, subject: Subject, request: RolloutRequest) -> RolloutRow:
     """A new draft, started at once when the request says so."""
     bundle = bundles.find(session, request.digest)
-    _check_releasable(session, bundle, subject)
+    check_releasable(session, bundle, subject)
     fleet.check_selector(request.selector)
-    _check_stages(request.stages)
+    check_stages(request.stages)
     selector = {name: sorted(values) for name, values in sorted(request.selector.items())}
     row = RolloutRow(
         id=f"r-{secrets.token_hex(6)}",
         digest=bundle.digest,
         state=RolloutState.DRAFT,
         selector=selector,
-        selector_key=json.dumps(selector, sort_keys=True, separators=(",", ":")),
+        selector_key=selector_key(selector),
         requested=list(request.stages),
         salt=secrets.token_hex(8),
         soak_s=request.soak_s,
@@ -79,21 +79,14 @@ def start(session: Session, subject: Subject, row: RolloutRow) -> None:
     """Pre-flight, plan the stages, put an older rollout for the same devices aside, and expose the first stage."""
     following = _after(row, Event.START)
     _queue_for(session, row.selector_key)
-    _check_room(session)
+    check_room(session)
     bundle = bundles.find(session, row.digest)
-    _check_releasable(session, bundle, subject)
+    check_releasable(session, bundle, subject)
     found = fleet.eligible(session, row.selector, row.salt, row.digest)
-    _check_reach(row, bundle, found)
+    check_reach(row.selector, bundle, found)
     _supersede(session, subject, row)
     row.first_release = found.on_another == 0
-    points = plan_stages(
-        row.requested,
-        found.buckets,
-        row.min_devices,
-        POLICY.minimum_canary,
-        POLICY.stratum_share,
-        lambda share: clean_canary(POLICY, share, found.count),
-    )
+    points = plan(row.requested, row.min_devices, found)
     for index, basis_points in enumerate(points):
         session.add(StageRow(rollout_id=row.id, index=index, basis_points=basis_points, targeted={}, fleet={}))
     row.state = following
@@ -105,6 +98,24 @@ def start(session: Session, subject: Subject, row: RolloutRow) -> None:
         complete(session, row, "every matching device already runs this bundle", subject)
         return
     state_document.publish(session)
+
+
+def plan(requested: Sequence[int], min_devices: int, found: fleet.Eligible) -> tuple[int, ...]:
+    """Stages in basis points, fitted to the devices that were found."""
+    return plan_stages(
+        requested,
+        found.buckets,
+        min_devices,
+        POLICY.minimum_canary,
+        POLICY.stratum_share,
+        lambda share: clean_canary(POLICY, share, found.count),
+    )
+
+
+def selector_key(selector: fleet.Selector) -> str:
+    """The selector as text: the same devices, the same key."""
+    plain = {name: sorted(values) for name, values in selector.items()}
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 
 
 def act(
@@ -243,7 +254,7 @@ def _queue_for(session: Session, selector_key: str) -> None:
     session.execute(text("SELECT pg_advisory_xact_lock(hashtext(:key))"), {"key": f"releases.start:{selector_key}"})
 
 
-def _check_room(session: Session) -> None:
+def check_room(session: Session) -> None:
     """The kill switch is off and the state document has room for one more entry."""
     if session.get_one(Control, state_document.CONTROL_ID, populate_existing=True).killed:
         raise WrongState("the kill switch is on, so no evidence can come; lift it first")
@@ -261,9 +272,10 @@ def _supersede(session: Session, subject: Subject, row: RolloutRow) -> None:
     session.flush()
 
 
-def _check_reach(row: RolloutRow, bundle: BundleRow, found: fleet.Eligible) -> None:
+def check_reach(selector: fleet.Selector, bundle: BundleRow, found: fleet.Eligible) -> None:
+    """Somebody matches, and the bundle has programs for all who do; raises NobodyMatches."""
     if not found.count:
-        raise NobodyMatches(f"the selector {row.selector or 'for all'} matches none of the enrolled devices")
+        raise NobodyMatches(f"the selector {selector or 'for all'} matches none of the enrolled devices")
     foreign = {name: size for name, size in found.sizes.items() if name not in bundle.targets}
     if foreign:
         meant = ", ".join(f"{size} of class {name}" for name, size in sorted(foreign.items()))
@@ -271,7 +283,8 @@ def _check_reach(row: RolloutRow, bundle: BundleRow, found: fleet.Eligible) -> N
         raise NobodyMatches(f"the bundle has programs for {have}; select those classes, or build it for: {meant}")
 
 
-def _check_releasable(session: Session, bundle: BundleRow, subject: Subject) -> None:
+def check_releasable(session: Session, bundle: BundleRow, subject: Subject) -> None:
+    """Neither revoked nor, for a machine, rolled back before; raises NotReleasable."""
     if bundle.revoked:
         raise NotReleasable(f"bundle {bundle.digest[:16]}... was revoked")
     if subject.kind == "operator":
@@ -282,7 +295,8 @@ def _check_releasable(session: Session, bundle: BundleRow, subject: Subject) -> 
         raise NotReleasable(f"the verdict rolled this bundle back in {failed[0]}; only a person may try it again")
 
 
-def _check_stages(requested: Sequence[int]) -> None:
+def check_stages(requested: Sequence[int]) -> None:
+    """Stages grow within the range; raises BadSelector."""
     try:
         plan_stages(requested, {}, 1, 1, 1.0, lambda share: 1)
     except ValueError as error:

@@ -79,6 +79,20 @@ def rollout_report(item: Json) -> Group:
     return Group(*parts)
 
 
+def preflight_report(found: Json) -> Group:
+    """Who a rollout would reach."""
+    counts = f"{found['matching']} of {found['enrolled']} devices match: {found['already']} run it already, "
+    counts += f"{found['on_another_bundle']} another bundle, {found['on_no_bundle']} none of ours"
+    table = Table("stage", "devices")
+    for stage in found["stages"]:
+        table.add_row(f"{stage['basis_points'] / 100:g} %", str(stage["devices"]))
+    lines = [f"left out: {count}, {reason}" for reason, count in found["excluded"].items()]
+    if found["supersedes"]:
+        lines.append(f"it would end the running rollout {found['supersedes']}")
+    lines += [f"[red]cannot start[/] {words}" for words in found["obstacles"]]
+    return Group(counts, table, *lines)
+
+
 def wait_for_end(fetch: Callable[[], Json], quiet: bool) -> Json:
     """Poll until the rollout ends or pauses, saying how far it is."""
     with Console(stderr=True, quiet=quiet).status("waiting") as status:

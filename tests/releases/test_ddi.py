@@ -197,11 +197,14 @@ def test_a_device_may_refuse_a_cancel_and_finish(world: World, device: Client) -
         assert session.get_one(Device, "cam-1").running_digest == digest
 
 
-def test_a_stopped_fleet_cancels_what_is_under_way(world: World, device: Client) -> None:
-    deploy(world)
-    assert device.link("deploymentBase") is not None
+def test_a_stopped_fleet_cancels_what_is_under_way(world: World, gateway: str) -> None:
+    digest = world.register()
+    world.enrol(4, digest)
+    assert world.rollout(digest).state is RolloutState.COMPLETED, "it is the baseline now"
+    late = Client(world, "cam-5", gateway)
+    assert late.link("deploymentBase") is not None
     world.client.post("/releases/v1/kill-switch", token=world.operator, json={"killed": True, "reason": "smoke"})
-    assert device.link("cancelAction") is not None
+    assert late.link("cancelAction") is not None
 
 
 def test_a_user_who_denies_is_asked_once_and_one_who_confirms_lets_it_go_on(world: World, device: Client) -> None:

@@ -28,7 +28,8 @@ HARM = Reading("trial_failures", "npu-2t", 7, 0, 1.0, 0.3, 1.0, 0.02, Finding.HA
 
 def judgement(decision: Decision) -> Judgement:
     worst = HARM if decision is Decision.ROLLBACK else None
-    return Judgement(decision, ("because",), (), worst, 0.002, VerdictPolicy())
+    why = "trial_failures in npu-2t: at least 0.3, allowed 0.02" if worst else "because"
+    return Judgement(decision, (why,), (), worst, 0.002, VerdictPolicy())
 
 
 def look(decision: Decision, **change: object) -> Look:
@@ -59,7 +60,7 @@ def test_every_state_but_the_first_can_be_reached() -> None:
 def test_harm_rolls_back_before_the_soak_is_over() -> None:
     step = next_step(look(Decision.ROLLBACK, waited_s=0.0))
     assert step.event is Event.ROLL_BACK
-    assert "trial_failures in npu-2t" in step.why
+    assert step.why == "trial_failures in npu-2t: at least 0.3, allowed 0.02"
 
 
 def test_harm_rolls_back_a_paused_rollout() -> None:

@@ -151,6 +151,15 @@ def test_many_classes_that_are_each_a_little_harmed_are_named_together() -> None
     assert len(named) > len(alone), "cells help each other, which a split of alpha alone does not allow"
 
 
+def test_the_worst_reading_is_the_first_reason() -> None:
+    def broken(_member: FleetMember, values: Values) -> Values:
+        return {**values, "fidelity_lsb": values["fidelity_lsb"] + 30.0, "cpu_frame_share": 0.9}
+
+    judgement = judge(seen(canary=broken), POLICY, 1.0, 5)
+    assert judgement.worst is not None
+    assert judgement.reasons[0].startswith(f"{judgement.worst.metric} in {judgement.worst.stratum}: at least")
+
+
 def test_betting_condemns_errors_of_a_canary_before_a_spread_can_be_believed() -> None:
     def broken(member: FleetMember, values: Values) -> Values:
         return {**values, "cpu_frame_share": 1.0 if int(member.device_id[1:]) % 2 else 0.0}

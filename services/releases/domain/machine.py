@@ -89,9 +89,7 @@ def harm_rolls_back(look: Look) -> Step | None:
     """Harm that is certain enough ends the rollout, also while it is paused."""
     if look.judgement.decision is not Decision.ROLLBACK:
         return None
-    worst = look.judgement.worst
-    where = f"{worst.metric} in {worst.stratum}" if worst else "a guardrail"
-    return Step(Event.ROLL_BACK, Decision.ROLLBACK, f"{where}: {look.judgement.reasons[0]}")
+    return Step(Event.ROLL_BACK, Decision.ROLLBACK, look.judgement.reasons[0])
 
 
 def a_paused_rollout_waits_for_a_person(look: Look) -> Step | None:

@@ -26,6 +26,7 @@ from services.releases.errors import (
 )
 from services.releases.limits import ROLLOUT
 from services.releases.models import DecisionRow, RolloutRow
+from services.releases.preflight import Preflight, preflight
 
 router = APIRouter(tags=["releases: rollouts"])
 Reader = Annotated[Subject, requires("releases:read")]
@@ -45,6 +46,7 @@ class DecisionItem(BaseModel):
     why: str
     worst: str
     alpha_each: float
+    alpha_spent: float
     code_version: str
     inputs: dict[str, Any]  # Any: JSON
     readings: list[dict[str, Any]]  # Any: JSON
@@ -66,6 +68,12 @@ def create_rollout(
     made = once(session, subject, key, request.model_dump_json().encode(), Rollout, work)
     response.headers["ETag"] = _etag(made.version)
     return made
+
+
+@router.post("/v1/rollout-preflights", responses=declare(UnknownBundle, BadSelector))
+def preflight_rollout(request: RolloutRequest, subject: Writer, session: SessionDep) -> Preflight:
+    """Who a rollout would reach, who is left out and why, and what forbids it; nothing is started."""
+    return preflight(session, subject, request)
 
 
 @router.get("/v1/rollouts")

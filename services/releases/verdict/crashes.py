@@ -109,7 +109,7 @@ def _log_normaliser(canary: int, control: int, events: int) -> Floats:
     """Log of the sum over possible canary counts u of C(canary, u) C(control, events - u) psi^u, less its psi = 1."""
     counts = np.arange(max(0, events - control), min(canary, events) + 1, dtype=np.float64)
     weights = _log_choose(canary, counts) + _log_choose(control, events - counts)
-    sums = np.array([logsumexp(weights + counts * odds) for odds in LOG_ODDS])
+    sums = logsumexp(weights[None, :] + LOG_ODDS[:, None] * counts[None, :], axis=1)
     return np.asarray(sums - logsumexp(weights))
 
 

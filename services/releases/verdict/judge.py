@@ -117,7 +117,7 @@ def judge(
     harmful = [reading for reading in readings if reading.finding is Finding.HARM]
     if harmful:
         worst = max(harmful, key=lambda reading: (reading.excess, reading.stratum != POOLED, reading.metric))
-        reasons = tuple(_harm(reading) for reading in harmful)
+        reasons = tuple(_harm(reading) for reading in (worst, *(one for one in harmful if one is not worst)))
         return Judgement(Decision.ROLLBACK, reasons, readings, worst, alpha_each, policy, spent)
     cells = [cell for _, of_reading in looked for cell in of_reading]
     missing = (
