@@ -36,6 +36,8 @@ from edge_agent.runtime.npu import Faults
 from edge_agent.runtime.npu.trace_command import kernel_trace
 from edge_agent.session import Session, sole_owner
 from edge_agent.transport import Transport, make_client
+from edge_agent.watermark import Marker, WatermarkError
+from edge_agent.watermark.code import read_key
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -175,10 +177,20 @@ def _run(config: AgentConfig, trace: Path | None, quiet: bool) -> dict[str, obje
 
 def _loader(config: AgentConfig, clock: Clock) -> RunnerLoader:
     try:
-        options = BackendOptions(Faults.from_mapping(config.faults), config.seed)
+        options = BackendOptions(Faults.from_mapping(config.faults), config.seed, marker=_marker(config))
     except ValueError as error:
         raise ConfigError(f"setting faults: {error}") from error
     return RunnerLoader(config.tags.device_class, clock, config.backend, options, config.health.budget_ms)
+
+
+def _marker(config: AgentConfig) -> Marker | None:
+    if config.watermark is None:
+        return None
+    try:
+        key = read_key(config.watermark.key_file)
+    except WatermarkError as error:
+        raise ConfigError(f"setting watermark.key_file: {error}") from error
+    return Marker(config.watermark.batch, key)
 
 
 def _fleet_loader(config: FleetConfig, clock: Clock) -> Callable[[GroupConfig, Faults, int], RunnerLoader]:

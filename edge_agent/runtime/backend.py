@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contracts.bundle import Bundle
+from contracts.npu.program import Program
 from edge_agent.runtime.npu.faults import Faults
 
 ENTRY_POINT_GROUP = "edgeloop.backends"
@@ -100,11 +102,14 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """What a backend may want to know of the device; `shared` says that many devices live in this process."""
+    """What a backend may want to know of the device; `shared` says that many devices live in this process, `marker`
+    marks a program of a bundle's file before it is loaded.
+    """
 
     faults: Faults = field(default_factory=Faults)
     seed: int = 0
     shared: bool = False
+    marker: Callable[[Program, Path], Program] | None = None
 
 
 BackendFactory = Callable[[BackendOptions], Backend]
