@@ -3,8 +3,8 @@
 One thread plays frames without a pause, another talks to the platform, which wants the other bundle again and again.
 Slot switch: what the frame loop does between two frames (the exchange of records and the pointer). Engine switch: how
 much longer the first frame of the new bundle takes than an ordinary one. The flushed write that a frame would wait for
-if the record were written in the frame loop is measured beside it. The worst of all switches is wall clock and belongs to
-a machine that does nothing else.
+if the record were written in the frame loop is measured beside it. The worst of all switches is wall clock and
+belongs to a machine that does nothing else.
 """
 
 from __future__ import annotations
