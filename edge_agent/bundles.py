@@ -55,7 +55,7 @@ class Bundles:
         except Exception as error:  # whatever a bundle holds, it must not end the agent
             log.exception("bundle %s could not be loaded", bundle.digest[:12])
             raise BundleError(bundle.path.name, f"not loadable ({error!r})", "build it again") from error
-        self._guard.watch(bundle)
+        self._guard.watch(bundle, getattr(playback, "weights", ()))
         self._verified.add(bundle.digest)
         self.loads += 1
         return playback

@@ -37,6 +37,8 @@ from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.runtime.npu.trace_command import kernel_trace
 from edge_agent.session import Session, sole_owner
 from edge_agent.transport import Transport, make_client
+from edge_agent.watermark import Marker, WatermarkError
+from edge_agent.watermark.code import read_key
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -180,8 +182,19 @@ def _loader(config: AgentConfig, clock: Clock) -> RunnerLoader:
     except ValueError as error:
         raise ConfigError(f"setting faults: {error}") from error
     climate = ClimateModel(**config.climate.model_dump()) if config.climate else None
-    options = BackendOptions(faults, config.seed, climate=climate, frame_s=1 / config.fps if config.fps else 0.0)
+    frame_s = 1 / config.fps if config.fps else 0.0
+    options = BackendOptions(faults, config.seed, climate=climate, frame_s=frame_s, marker=_marker(config))
     return RunnerLoader(config.tags.device_class, clock, config.backend, options, config.health.budget_ms)
+
+
+def _marker(config: AgentConfig) -> Marker | None:
+    if config.watermark is None:
+        return None
+    try:
+        key = read_key(config.watermark.key_file)
+    except WatermarkError as error:
+        raise ConfigError(f"setting watermark.key_file: {error}") from error
+    return Marker(config.watermark.batch, key)
 
 
 def _fleet_loader(config: FleetConfig, clock: Clock) -> Callable[[GroupConfig, Faults, int], RunnerLoader]:

@@ -79,6 +79,13 @@ class TrialConfig(_Section):
     timeout_s: Annotated[float, Field(gt=0)] = 2 * 86_400.0
 
 
+class WatermarkConfig(_Section):
+    """The device's batch, and a file with the maker's key in hexadecimal (mode 0600)."""
+
+    batch: Annotated[int, Field(ge=0, lt=2**32)]
+    key_file: Path
+
+
 class AgentConfig(_Section):
     """Everything an agent needs to know at its start."""
 
@@ -111,6 +118,7 @@ class AgentConfig(_Section):
     drift: DriftConfig = DriftConfig()
     health: HealthConfig = HealthConfig()
     trial: TrialConfig = TrialConfig()
+    watermark: WatermarkConfig | None = None
 
 
 def load_config(path: Path | None, environment: Mapping[str, str] = os.environ, **flags: object) -> AgentConfig:

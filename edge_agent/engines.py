@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from contracts.bundle import Bundle
 from contracts.clock import Clock
@@ -24,6 +26,9 @@ from edge_agent.runtime.registry import backend
 from edge_agent.runtime.runner import Runner
 from edge_agent.runtime.trace import TraceLimits, TraceRing
 from edge_agent.sources import SourceFrame
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Result = Seen | Enhanced
 ENTRY_BYTES = 400
@@ -90,6 +95,11 @@ class RunnerPlayback:
     def begin(self) -> None:
         """Begin a new stream."""
         self._runner.begin()
+
+    @property
+    def weights(self) -> Sequence[Buffer]:
+        """Constants in use; they differ from the file's where a device marks them."""
+        return self._runner.weights
 
     def upscale(self, frame: SourceFrame) -> Enhanced:
         """Compose one frame; with a memo the image is left out, because nobody looks at it."""

@@ -11,8 +11,13 @@ from __future__ import annotations
 import hmac
 import os
 from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from contracts.bundle import Bundle
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 GUARDED = (".npu", ".onnx")
 KEPT = 4
@@ -26,14 +31,14 @@ class WeightGuard:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._key = os.urandom(48)
-        self._known: OrderedDict[str, tuple[Bundle, bytes]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Bundle, Sequence[Buffer], bytes]] = OrderedDict()
         self._kept = kept
         self._broken: set[str] = set()
         self._first = ""
 
-    def watch(self, bundle: Bundle) -> None:
-        """Remember the weights of a bundle that was verified just now."""
-        self._known[bundle.digest] = (bundle, self._mac(bundle))
+    def watch(self, bundle: Bundle, in_use: Sequence[Buffer] = ()) -> None:
+        """Remember the weights of a bundle that was verified just now, and those that its programs use."""
+        self._known[bundle.digest] = (bundle, in_use, self._mac(bundle, in_use))
         self._broken.discard(bundle.digest)
         self._first = self._first or bundle.digest
         for digest in [known for known in self._known if known not in (self._first, bundle.digest)][: -self._kept + 2]:
@@ -46,16 +51,19 @@ class WeightGuard:
         known = self._known.pop(digest, None)
         if known is None:
             return digest not in self._broken
-        if not hmac.compare_digest(self._mac(known[0]), known[1]):
+        bundle, in_use, mac = known
+        if not hmac.compare_digest(self._mac(bundle, in_use), mac):
             self._broken.add(digest)
             return False
         self._known[digest] = known
         return True
 
-    def _mac(self, bundle: Bundle) -> bytes:
+    def _mac(self, bundle: Bundle, in_use: Sequence[Buffer]) -> bytes:
         made = hmac.new(self._key, digestmod="sha384")
         for name in bundle.names:
             if name.endswith(GUARDED):
                 made.update(name.encode())
                 made.update(bundle.piece(name))
+        for part in in_use:
+            made.update(part)
         return made.digest()

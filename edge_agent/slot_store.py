@@ -180,9 +180,20 @@ class SlotStore:
         try:
             self._disk.exchange(self._path, self._spare)
         except ExchangeUnsupported:
-            self._disk.rename(self._path, self._past)
+            self._swap_by_renames()
+
+    def _swap_by_renames(self) -> None:
+        """Change over by the second rename. One that fails before it is taken back, one behind it changes nothing."""
+        self._disk.rename(self._path, self._past)
+        try:
             self._disk.rename(self._spare, self._path)
+        except OSError:
+            self._disk.rename(self._past, self._path)
+            raise
+        try:
             self._disk.rename(self._past, self._spare)
+        except OSError as error:
+            log.warning("%s stays where it is: %s", self._past, error)
 
     def _load(self) -> _Record:
         """Return the record that counts: the first name's; else the newest readable one."""

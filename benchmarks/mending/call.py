@@ -45,7 +45,7 @@ FPS = 25
 SECONDS = 70 * 60
 SIZE = (72, 88)
 OBSERVE_EVERY = 25
-NPU_WINDOWS = ((60, 600, "error"), (2000, 2000.15, "hang"), (2200, 3500, "error"))
+NPU_WINDOWS = ((60, 600, "error"), (2000.02, 2000.17, "hang"), (2200, 3500, "error"))
 CPU_WINDOWS = ((900, 900.11), (2200, 3500))
 STAGE_WINDOWS = {"ready": (2100, 2110), "hand on": (2120, 2130), "quality": (2140, 2150)}
 SPECIFIED = (
@@ -221,7 +221,7 @@ def as_specified(path: list[tuple[float, str, str]]) -> bool:
     if tuple((before, after) for _, before, after in path) != SPECIFIED:
         return False
     times = [at for at, _, _ in path]
-    opened = times[0] - NPU_WINDOWS[0][0] < 1.0 and times[2] - NPU_WINDOWS[2][0] < 1.0
+    opened = all(0.0 <= fell - NPU_WINDOWS[window][0] < 1.0 for fell, window in ((times[0], 0), (times[2], 2)))
     probed = all(0.0 <= back - left - PROBE_S < 1.0 for left, back in ((times[0], times[1]), (times[3], times[4])))
     return opened and probed
 

@@ -12,7 +12,7 @@ from sqlalchemy import insert
 from contracts.device import DeviceTags
 from contracts.state import public_text
 from edge_agent.simulated.device import Ticket
-from services.kit.auth import DEFAULT_SCOPES, issue_token, secret_hash
+from services.kit.auth import DEFAULT_SCOPES, hash_of, issue_token
 from services.kit.database import transaction
 from services.kit.models import Token
 from services.releases import service
@@ -66,7 +66,7 @@ def _token(ticket: Ticket) -> dict[str, object]:
     _, token_id, secret = ticket.token.split("_", 2)
     return {
         "id": token_id,
-        "secret_hash": secret_hash(secret),
+        "secret_hash": hash_of(secret),
         "kind": "device",
         "subject_id": ticket.device_id,
         "scopes": sorted(DEFAULT_SCOPES["device"]),

@@ -23,6 +23,7 @@ from edge_agent.agent import Agent, LoopSettings
 from edge_agent.compose import DeviceSettings, Shared, build_agent, join
 from edge_agent.disk import Disk
 from edge_agent.observation import ObservationSettings
+from edge_agent.observers.drift import Evidence
 from edge_agent.observers.health import TrialLimits
 from edge_agent.sinks import NullSink
 from edge_agent.store import BundleStore
@@ -97,7 +98,7 @@ class Device:
         settings = DeviceSettings(
             folder=self.folder,
             factory=self.world.factory.path,
-            observation=ObservationSettings(TAGS, minimum_frames=10_000),
+            observation=ObservationSettings(TAGS, Evidence(frames=10_000)),
             loop=LoopSettings(trial=TrialLimits(frames=TRIAL_FRAMES), observe_every=1_000),
         )
         self.agent = build_agent(

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contracts.bundle import Bundle
+from contracts.npu.program import Program
 from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.runtime.npu.faults import Faults
 
@@ -109,9 +111,9 @@ class StreamBackend(Protocol):
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """What a backend may want to know of the device; `shared` says that many devices live in this process. With a
-    `climate` an emulated device heats up, slows down and runs empty, and rests for what is left of `frame_s` seconds
-    between two frames.
+    """What a backend may want to know of the device; `shared` says that many devices live in this process, `marker`
+    marks a program of a bundle's file before it is loaded. With a `climate` an emulated device heats up, slows down and
+    runs empty, and rests for what is left of `frame_s` seconds between two frames.
     """
 
     faults: Faults = field(default_factory=Faults)
@@ -119,6 +121,7 @@ class BackendOptions:
     shared: bool = False
     climate: ClimateModel | None = None
     frame_s: float = 0.0
+    marker: Callable[[Program, Path], Program] | None = None
 
 
 BackendFactory = Callable[[BackendOptions], Backend]

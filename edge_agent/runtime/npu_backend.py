@@ -8,11 +8,15 @@ a recurrent net keeps goes with it; it begins anew when the size of the frames c
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from contracts.bundle import Bundle
-from contracts.npu.program import OutputTensor
+from contracts.npu.program import OutputTensor, Program
 from edge_agent.runtime.backend import (
     BackendFailed,
     BackendOptions,
@@ -71,7 +75,7 @@ class NpuBackend:
             device = NpuDevice(
                 device_class, faults=options.faults, seed=options.seed, shared=options.shared, climate=self._climate
             )
-        models = _load_sets(bundle, device)
+        models = _load_sets(bundle, device, self._options.marker or (lambda program, file: program))
         quality = device.load(bundle.program(device_class, "quality"))
         outputs = {output.name: output for output in quality.program.profiles[0].outputs}
         if not self._options.shared:
@@ -103,6 +107,13 @@ class NpuBackend:
     def reset(self) -> None:
         """Begin a new stream."""
         self._ready().device.reset()
+
+    @property
+    def weights(self) -> tuple[NDArray[np.uint8], ...]:
+        """Constants and multipliers in use, for those who authenticate them."""
+        loaded = self._ready()
+        programs = [model.program for model in (*loaded.models.values(), loaded.quality)]
+        return tuple(part for program in programs for part in (program.constants, program.quant))
 
     def idle(self, seconds: float) -> None:
         """Let the device rest between frames; what heats up only cools down when time goes by."""
@@ -137,14 +148,16 @@ class NpuBackend:
             raise FrameUnfit(str(error)) from error
 
 
-def _load_sets(bundle: Bundle, device: NpuDevice) -> dict[KernelSet, LoadedProgram]:
+def _load_sets(
+    bundle: Bundle, device: NpuDevice, marker: Callable[[Program, Path], Program]
+) -> dict[KernelSet, LoadedProgram]:
     """Return the kernel sets that the bundle has for the device; raises ProgramRefused when they do not match."""
     target = device.spec.name
-    sets = {KernelSet.BIG: device.load(bundle.program(target, KernelSet.BIG.value))}
+    sets = {KernelSet.BIG: device.load(marker(bundle.program(target, KernelSet.BIG.value), bundle.path))}
     piece = f"{target}/{KernelSet.LITTLE.value}.npu"
     if piece not in bundle.names:
         return sets
-    sets[KernelSet.LITTLE] = device.load(bundle.program(target, KernelSet.LITTLE.value))
+    sets[KernelSet.LITTLE] = device.load(marker(bundle.program(target, KernelSet.LITTLE.value), bundle.path))
     big, little = ({profile.input for profile in sets[kernels].program.profiles} for kernels in KernelSet)
     if not big <= little:
         missing = sorted(big - little)

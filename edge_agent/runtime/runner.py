@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from contracts.bundle import Bundle
 from contracts.clock import Clock
@@ -19,6 +19,9 @@ from edge_agent.runtime import bicubic
 from edge_agent.runtime.backend import Backend, FrameUnfit, Observation, Pixels, Span, StreamBackend, Upscaled
 from edge_agent.runtime.healing import Choice, Event, Healing, HealingLimits, State, after, plan
 from edge_agent.runtime.trace import FrameTrace, TraceRing
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 log = logging.getLogger(__name__)
 MISSED = 1
@@ -78,6 +81,11 @@ class Runner:
     def state(self) -> State:
         """Where the healing machine stands."""
         return self.healing.state
+
+    @property
+    def weights(self) -> Sequence[Buffer]:
+        """Constants of the programs that are loaded, where a backend shows them."""
+        return [part for backend in self._backends.values() for part in getattr(backend, "weights", ())]
 
     @property
     def sizes(self) -> Sequence[tuple[int, int]]:

@@ -12,8 +12,8 @@ from benchmarks.mending.seed_bundle import seed_bundle
 from benchmarks.mending.tracing import Cost, made_cost
 
 
-def path(back: float = 1860.12, end: float = 4000.16) -> list[tuple[float, str, str]]:
-    times = (60.12, back, 2200.16, 2200.16, end)
+def path(back: float = 1860.12, end: float = 4000.16, again: float = 2200.16) -> list[tuple[float, str, str]]:
+    times = (60.12, back, again, 2200.16, end)
     return [(at, before, after) for at, (before, after) in zip(times, SPECIFIED, strict=True)]
 
 
@@ -21,6 +21,7 @@ def test_the_specified_path_is_recognised_and_any_other_is_not() -> None:
     assert as_specified(path())
     assert not as_specified(path(back=1850.0)), "a probe before its time"
     assert not as_specified(path(end=4002.0)), "a probe that came late"
+    assert not as_specified(path(again=2000.12)), "four hangs must not open the breaker"
     assert not as_specified(path()[:-1])
     assert not as_specified([*path()[:3], *reversed(path()[3:])])
 

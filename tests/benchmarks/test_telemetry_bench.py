@@ -11,7 +11,7 @@ from benchmarks.intake import fleet, plan
 from benchmarks.intake.load import Order, Result, deliver
 from contracts.statistics import ObserverParameters, decode_report
 from contracts.statistics.drf1_headers import headers_of
-from services.kit.auth import split
+from services.kit.auth import split_token
 
 DAY = 20_000
 ACCEPTED = b'{"accepted":true,"duplicate":false}'
@@ -22,7 +22,7 @@ def test_every_device_of_the_fleet_has_a_report_and_a_token_of_its_own() -> None
     assert len({decode_report(body).pseudonym for body in bodies}) == 200
     assert all(header is not None for header in headers_of(bodies))
     assert {decode_report(body).cohort for body in bodies} == {"/".join(cohort) for cohort in fleet.COHORTS}
-    assert split(fleet.token(7)) == (fleet.token_id(7), fleet.token_secret(7))
+    assert split_token(fleet.token(7)) == (fleet.token_id(7), fleet.token_secret(7))
     assert fleet.token(7) != fleet.token(8)
 
 

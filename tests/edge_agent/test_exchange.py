@@ -198,3 +198,29 @@ def test_a_record_is_not_overwritten_while_its_names_may_still_be_lost(tmp_path:
     known = disk.operations
     store.apply(confirm)
     assert disk.log[known].startswith("flush folder")
+
+
+@pytest.mark.parametrize("can_exchange", [True, False], ids=["exchange", "renames"])
+def test_one_operation_that_fails_leaves_a_store_that_goes_on(tmp_path: Path, can_exchange: bool) -> None:
+    """Whatever fails once: memory is the state before or after, the next change succeeds, and a restart finds it."""
+    life = allowed(LIFE)
+    counted = CrashDisk(can_exchange=can_exchange)
+    (tmp_path / "count").mkdir()
+    store = SlotStore(tmp_path / "count", counted)
+    for transition in life:
+        store.apply(transition)
+    for at in range(1, counted.operations + 1):
+        folder = tmp_path / f"at{at}"
+        folder.mkdir()
+        disk = CrashDisk(at=at, failure=Failure.REFUSE, can_exchange=can_exchange)
+        store = SlotStore(folder, disk)
+        for transition in life:
+            before, after = store.slots, transition(store.slots)
+            try:
+                store.apply(transition)
+            except OSError:
+                assert store.slots == before
+                store.apply(transition)
+            assert store.slots == after
+        store.flush()
+        assert SlotStore(folder, Disk()).slots == store.slots, f"operation {at}: {counted.log[at - 1]}"
