@@ -26,6 +26,7 @@ class CurationLimits:
     epsilon_sample: int = 2_000
     detail_members: int = 200
     runs_kept: int = 50
+    members_kept: int = 5_000_000
     segment_days: int = 30
     chain: int = 16
     training_bytes: int = 8_000_000

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
+from sqlalchemy import delete, select, tuple_
 from sqlalchemy.orm import Session
 
 from services.curation import vectors
@@ -14,7 +15,7 @@ from services.curation.domain.digest import plan_digest
 from services.curation.domain.plan import Plan, PlannedCluster, Segments
 from services.curation.domain.survivors import hardest_first
 from services.curation.limits import LIMITS
-from services.curation.models import SCHEMA, Run
+from services.curation.models import SCHEMA, ClusterRow, Member, Run
 
 Values = tuple[str | int | float | bool | bytes, ...]
 
@@ -37,6 +38,16 @@ def write_plan(session: Session, run: Run, segments: Segments, plan: Plan) -> No
     _copy(session, "clusters", CLUSTER, (_cluster(run.id, cluster, segments) for cluster in plan.clusters))
     rows = (row for cluster in plan.clusters for row in _members(run.id, cluster, segments, plan))
     _copy(session, "members", MEMBER, rows)
+
+
+def forget_run(session: Session, run_id: str) -> None:
+    """Remove a run with everything that belongs to it, so many rows a statement."""
+    some = select(Member.cluster_id, Member.rank).join(ClusterRow, ClusterRow.id == Member.cluster_id)
+    some = some.where(ClusterRow.run_id == run_id).limit(LIMITS.rows)
+    gone = delete(Member).where(tuple_(Member.cluster_id, Member.rank).in_(some)).returning(Member.rank)
+    while len(session.execute(gone).all()) >= LIMITS.rows:
+        pass
+    session.execute(delete(Run).where(Run.id == run_id))
 
 
 def _cluster(run_id: str, cluster: PlannedCluster, segments: Segments) -> Values:
