@@ -18,7 +18,7 @@ class CurationLimits:
 
     batch: int = 200
     distinct_points: int = 1_000_000
-    window_segments: int = 1_000_000
+    window_segments: int = 500_000
     direct_points: int = 20_000
     rows: int = 50_000
     coverage_rows: int = 2_000

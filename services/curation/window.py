@@ -1,4 +1,4 @@
-"""The segments that a run looks at, read a page at a time into columns: a million of them fit into memory."""
+"""The segments that a run looks at, read a page at a time into columns, so that many fit into memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import numpy as np
-from sqlalchemy import Row, func, select, tuple_
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from services.curation import vectors
@@ -23,7 +23,7 @@ COLUMNS = (
     Segment.cohort,
     Segment.model_version,
 )
-Read = Row[tuple[str, int, bytes, float, str, str, str]]
+Read = tuple[str, int, bytes, float, str, str, str]
 
 
 def newest_embedding(session: Session, first_hour: int) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
+from psycopg import Connection
 from sqlalchemy import delete, select, tuple_
 from sqlalchemy.orm import Session
 
@@ -86,7 +87,9 @@ def _copy(session: Session, table: str, columns: Sequence[str], rows: Iterable[V
     """COPY rows into a table, at most `LIMITS.rows` a statement."""
     statement = f"COPY {SCHEMA}.{table} ({', '.join(columns)}) FROM STDIN"
     left = iter(rows)
-    with session.connection().connection.cursor() as cursor:
+    driver = session.connection().connection.driver_connection
+    assert isinstance(driver, Connection)  # the platform's only dialect
+    with driver.cursor() as cursor:
         while part := list(islice(left, LIMITS.rows)):
             with cursor.copy(statement) as copy:
                 for row in part:
