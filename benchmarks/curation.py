@@ -15,8 +15,8 @@ from pathlib import Path
 from edgeloop.figures import Figure, at_least, below, exactly
 
 ROOT = Path(__file__).resolve().parents[1]
-COUNT = 875_000
-"""With the day: a million, `LIMITS.window_segments`."""
+COUNT = 437_500
+"""With the day: 500,000, `LIMITS.window_segments`."""
 TASK_S, CLIENT_S, PEAK_GB = 300.0, 60.0, 4.0
 
 

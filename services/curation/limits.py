@@ -19,7 +19,7 @@ class CurationLimits:
     batch: int = 200
     ingest_for_s: float = 20.0
     distinct_points: int = 1_000_000
-    window_segments: int = 1_000_000
+    window_segments: int = 500_000
     direct_points: int = 20_000
     rows: int = 50_000
     coverage_rows: int = 2_000
@@ -27,6 +27,7 @@ class CurationLimits:
     epsilon_sample: int = 2_000
     detail_members: int = 200
     runs_kept: int = 50
+    members_kept: int = 5_000_000
     segment_days: int = 30
     chain: int = 16
     training_bytes: int = 8_000_000

@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 
 import structlog
-from sqlalchemy import delete, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from contracts.clock import hour_of
@@ -24,7 +24,7 @@ from services.curation.executors import NoExecutor, means
 from services.curation.limits import LIMITS, CurationSettings
 from services.curation.models import Run, Segment
 from services.curation.training import cover_newest
-from services.curation.writing import write_plan
+from services.curation.writing import forget_run, write_plan
 
 REQUESTED, DONE, FAILED = "requested", "done", "failed"
 
@@ -108,7 +108,7 @@ def do_run(session: Session, run: Run, now: float, settings: CurationSettings) -
     session.flush()
     _leave(session, run, plan)
     cover_newest(session, run, settings)
-    _forget_old(session)
+    _forget_old(session, run)
 
 
 def latest_done(session: Session) -> Run | None:
@@ -136,10 +136,13 @@ def _leave(session: Session, run: Run, plan: Plan) -> None:
         old.known = ""
 
 
-def _forget_old(session: Session) -> None:
-    """Forget the oldest runs, but never the full run that the newest builds on."""
-    kept = select(Run.id).where(Run.state != REQUESTED).order_by(Run.created.desc()).limit(LIMITS.runs_kept)
-    newest = latest_done(session)
-    built_on = newest.base_run if newest else None
-    gone = delete(Run).where(Run.state != REQUESTED, Run.id.not_in(kept))
-    session.execute(gone if built_on is None else gone.where(Run.id != built_on))
+def _forget_old(session: Session, newest: Run) -> None:
+    """Forget the oldest runs where there are too many, or too many members; never the newest and its full run."""
+    ended = session.scalars(select(Run).where(Run.state != REQUESTED).order_by(Run.created.desc())).all()
+    members = 0
+    for place, run in enumerate(sorted(ended, key=lambda one: one.id != newest.id)):
+        members += run.segments - run.noise if run.state == DONE else 0
+        if run.id in (newest.id, newest.base_run):
+            continue
+        if place >= LIMITS.runs_kept or members > LIMITS.members_kept:
+            forget_run(session, run.id)

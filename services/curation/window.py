@@ -1,4 +1,4 @@
-"""The segments that a run looks at, read a page at a time into columns: a million of them fit into memory."""
+"""The segments that a run looks at, read a page at a time into columns, so that many fit into memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import numpy as np
-from sqlalchemy import Row, func, select, tuple_
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from services.curation import vectors
@@ -23,7 +23,7 @@ COLUMNS = (
     Segment.cohort,
     Segment.model_version,
 )
-Read = Row[str, int, bytes, float, str, str, str]
+Read = tuple[str, int, bytes, float, str, str, str]
 
 
 def newest_embedding(session: Session, first_hour: int) -> str | None:
@@ -55,7 +55,7 @@ def read_window(session: Session, embedding_id: str | None, first_hour: int) -> 
         ids.append(row[0])
         parts.append(row[2])
         scores.append(row[3])
-        for kept, name in zip(names, (row[4], row[5], row[6]), strict=True):
+        for kept, name in zip(names, row[4:], strict=True):
             kept.append(sys.intern(name))
     order = sorted(range(len(ids)), key=ids.__getitem__)
     sources, cohorts, versions = ([kept[index] for index in order] for kept in names)

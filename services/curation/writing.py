@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
-import psycopg
+from psycopg import Connection
+from sqlalchemy import delete, select, tuple_
 from sqlalchemy.orm import Session
 
 from services.curation import vectors
@@ -15,7 +16,7 @@ from services.curation.domain.digest import plan_digest
 from services.curation.domain.plan import Plan, PlannedCluster, Segments
 from services.curation.domain.survivors import hardest_first
 from services.curation.limits import LIMITS
-from services.curation.models import SCHEMA, Run
+from services.curation.models import SCHEMA, ClusterRow, Member, Run
 
 Values = tuple[str | int | float | bool | bytes, ...]
 
@@ -38,6 +39,16 @@ def write_plan(session: Session, run: Run, segments: Segments, plan: Plan) -> No
     _copy(session, "clusters", CLUSTER, (_cluster(run.id, cluster, segments) for cluster in plan.clusters))
     rows = (row for cluster in plan.clusters for row in _members(run.id, cluster, segments, plan))
     _copy(session, "members", MEMBER, rows)
+
+
+def forget_run(session: Session, run_id: str) -> None:
+    """Remove a run with everything that belongs to it, so many rows a statement."""
+    some = select(Member.cluster_id, Member.rank).join(ClusterRow, ClusterRow.id == Member.cluster_id)
+    some = some.where(ClusterRow.run_id == run_id).limit(LIMITS.rows)
+    gone = delete(Member).where(tuple_(Member.cluster_id, Member.rank).in_(some)).returning(Member.rank)
+    while len(session.execute(gone).all()) >= LIMITS.rows:
+        pass
+    session.execute(delete(Run).where(Run.id == run_id))
 
 
 def _cluster(run_id: str, cluster: PlannedCluster, segments: Segments) -> Values:
@@ -76,9 +87,9 @@ def _copy(session: Session, table: str, columns: Sequence[str], rows: Iterable[V
     """COPY rows into a table, at most `LIMITS.rows` a statement."""
     statement = f"COPY {SCHEMA}.{table} ({', '.join(columns)}) FROM STDIN"
     left = iter(rows)
-    raw = session.connection().connection.driver_connection
-    assert isinstance(raw, psycopg.Connection), "COPY needs psycopg"
-    with raw.cursor() as cursor:
+    driver = session.connection().connection.driver_connection
+    assert isinstance(driver, Connection)  # the platform's only dialect
+    with driver.cursor() as cursor:
         while part := list(islice(left, LIMITS.rows)):
             with cursor.copy(statement) as copy:
                 for row in part:

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, text
 from contracts.clock import CLOCK_FILE_VARIABLE, set_pace
 from contracts.features import pack_codes, segment_vector
 from contracts.wire.curation import ClusterList, CoverageState, CurationRun
-from services.curation import runs, service, tasks
+from services.curation import runs, service, tasks, writing
 from services.curation.limits import CurationLimits, CurationSettings
 from services.curation.models import ClusterRow, Member, RejectedSegment, Run, Segment
 from services.kit import streams
@@ -237,6 +237,19 @@ def test_old_runs_go_with_everything_that_belongs_to_them(
     for _ in range(4):
         cluster(client, tokens)
     assert (count(Run), count(ClusterRow), count(Member)) == (2, 4, 100)
+
+
+def test_runs_with_too_many_members_go_but_never_the_newest(
+    client: ApiClient, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_conditions()
+    monkeypatch.setattr(writing, "LIMITS", CurationLimits(rows=7))
+    for most, left in ((120, 2), (10, 1)):
+        monkeypatch.setattr(runs, "LIMITS", CurationLimits(members_kept=most))
+        for _ in range(3):
+            newest = cluster(client, tokens)
+        assert (count(Run), count(ClusterRow), count(Member)) == (left, 2 * left, 50 * left)
+    assert client.get("/curation/v1/clusters", token=tokens.service).json()["run_id"] == newest
 
 
 def test_coverage_that_two_transactions_missed_is_never_taken_for_covered_and_is_made_up_for(
