@@ -121,7 +121,7 @@ def _drained(platform: Platform, tell: Tell) -> Standing:
 
 def _lost(platform: Platform, order: Order, result: Result) -> tuple[int, int]:
     """Acknowledged reports that are not kept, and kept ones that were not taken over, by their natural keys."""
-    acknowledged = {fleet.pseudonym(device) for device in range(order.first, order.first + order.count)}
+    acknowledged = {fleet.pseudonym(device) for device in range(order.first, order.first + result.sent)}
     acknowledged -= {fleet.pseudonym(device) for device in result.missing}
     with bed.database(platform) as connection:
         kept = {row[0] for row in connection.execute("SELECT pseudonym FROM telemetry.reports")}

@@ -45,12 +45,16 @@ class Order:
 
 @dataclass(frozen=True)
 class Result:
-    """What happened. Times in seconds; `statuses` counts every answer, `broken` connections that ended early."""
+    """What happened. Times in seconds; `statuses` counts every answer, `broken` connections that ended early.
+
+    Of the order's devices the first `sent` were sent at all; of these `missing` were never acknowledged.
+    """
 
     seconds: float
     cpu_seconds: float
     accepted: int
     duplicates: int
+    sent: int
     missing: list[int]
     statuses: dict[str, int]
     broken: int
@@ -200,7 +204,8 @@ async def deliver(order: Order) -> Result:
         cpu_seconds=time.process_time() - cpu,
         accepted=run.accepted,
         duplicates=run.duplicates,
-        missing=missing[:1_000],
+        sent=run.next_device - order.first,
+        missing=missing,
         statuses={str(status): count for status, count in run.statuses.items()},
         broken=run.broken,
         latencies=[round(each, 6) for each in run.latencies],

@@ -88,6 +88,12 @@ def test_what_never_was_accepted_is_named_when_time_is_over() -> None:
     assert (result.accepted, result.missing) == (0, [0, 1, 2])
 
 
+def test_what_was_not_even_sent_is_told_apart_from_what_was_acknowledged() -> None:
+    result = run(Server(), count=1_000, rate=50.0, seconds=0.5)
+    assert result.accepted < 100
+    assert result.sent - len(result.missing) == result.accepted
+
+
 def test_on_a_timetable_latency_counts_from_when_a_report_was_due() -> None:
     result = run(Server(), rate=400.0)
     assert result.seconds >= 39 / 400
