@@ -1,8 +1,8 @@
 """A name for the shape of a run of kernels: equal for runs that differ in names and weights alone.
 
 Nets repeat themselves. What a run of kernels needs in SRAM depends on extents, geometry and who else reads its values,
-so the layout of one block answers for all blocks like it. Invariant: everything that a layout looks at is in the name;
-windows are not, because a net with windows is never cut.
+so the layout of one block answers for all blocks like it. Invariant: everything that a layout looks at is in the name.
+Windows are not: a net with windows is never cut.
 """
 
 from __future__ import annotations
