@@ -26,7 +26,7 @@ UNKNOWN = DeviceTags(device_class="unknown")
 class DdiGuard(ScopeGuard):
     """Like ScopeGuard, for `TargetToken` and `GatewayToken` too."""
 
-    def token_of(self, request: Request) -> str:
+    def token(self, request: Request) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         return token.strip() if scheme.lower() in SCHEMES else ""
 
