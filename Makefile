@@ -28,10 +28,12 @@ demo: $(STAMP) ## Run the whole loop on real video (a quarter of an hour); repor
 up: $(STAMP) ## Start the embedded platform; Ctrl-C stops it
 	$(BIN)/edgeloop up $(UP_ARGS)
 
-# Suites that start, kill and time servers want the machine and a process for themselves; the others share the cores.
-ALONE := tests/builds tests/embedded tests/kit tests/releases tests/telemetry tests/e2e
+# The platform and the loop want the machine for themselves; services share the cores, each worker with servers of its own.
+SERVICES := tests/builds tests/kit tests/releases tests/telemetry
+ALONE := tests/embedded tests/e2e
 test: $(STAMP) ## Run all tests on the real parts, the end-to-end loop last
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore ,$(ALONE)) $(TEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore ,$(SERVICES) $(ALONE)) $(TEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(SERVICES) $(TEST_ARGS)
 	@for suite in $(ALONE); do echo "$$suite" && $(BIN)/python -m pytest $$suite $(TEST_ARGS) || exit 1; done
 
 check: $(STAMP) ## Lint, types, direction of imports, migrations, OpenAPI

@@ -1,7 +1,7 @@
 """One short turn of the whole loop on real parts: the fleet notices, the platform learns, the fleet takes it.
 
-A smaller fleet on shorter days with the demo's own learning budget, so the candidate has to pass the real gate; how
-much better the new model is, `make demo` judges.
+A smaller fleet on shorter days with three quarters of the demo's learning budget; the candidate still has to pass the
+real gate. How much better the new model is, `make demo` judges.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHORT = DemoSettings(
     trial_frames=3,
     variants=3,
     clip_frames=30,
-    budget_minutes=4.0,
+    budget_minutes=3.0,
     second_act=False,
 )
 MUST_HOLD = (
