@@ -27,8 +27,8 @@ ADAPT_SHARE, FINETUNE_SHARE, QAT_SHARE = 0.15, 0.70, 0.15
 MINIMUM_MINUTES = 0.2
 DDR_LIMIT = 1.08
 ADAPT = TrainSettings(rate=1e-3)
-FINETUNE = TrainSettings(batch=16, rate=1.5e-3, hard_share=1 / 8, keep=0.0)
-"""Noise is learned from few patches; what a healthy call looks like takes many to keep."""
+FINETUNE = TrainSettings(batch=16, rate=1.5e-3, hard_share=1 / 4, keep=0.0)
+"""Enough hard patches that stand-ins milder than the field still teach it; healthy ones remain the many."""
 
 
 def study(run: RunContext, pairs: TrainingPairs) -> Json:
