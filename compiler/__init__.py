@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-COMPILER_VERSION = "1"
+COMPILER_VERSION = "2"
