@@ -23,7 +23,7 @@ from benchmarks.serving.load import Rate, drive, get
 from benchmarks.serving.platform import BenchPlatform, running_platform
 from edge_agent.simulated.device import STATE_PATH, Ticket
 from edgeloop.figures import Figure, at_least, at_most, exactly
-from services.kit.database import engine, transaction
+from services.kit.database import transaction
 from services.kit.settings import settings
 
 DEVICES = 2_000
@@ -70,7 +70,6 @@ def _polls(platform: BenchPlatform, tickets: Sequence[Ticket], etag: str) -> lis
 def _counts(platform: BenchPlatform, requests: Sequence[bytes], tell: Callable[[float, str], None]) -> list[Figure]:
     """Reads and writes of a poll, of devices that the server knows and of devices that it has to look up."""
     tell(0.3, "counting")
-    _without_autovacuum()
     before = _Counted.now()
     first = _each_once(platform, requests)
     looked_up = _Counted.now().since(before)
@@ -92,13 +91,6 @@ def _counts(platform: BenchPlatform, requests: Sequence[bytes], tell: Callable[[
         ),
         exactly("first_poll.database_writes", looked_up.writes, "a first poll", 0),
     ]
-
-
-def _without_autovacuum() -> None:
-    """The database's own housekeeping would be counted as transactions of polls."""
-    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("ALTER SYSTEM SET autovacuum = off"))
-        connection.execute(text("SELECT pg_reload_conf()"))
 
 
 def _each_once(platform: BenchPlatform, requests: Sequence[bytes]) -> Rate:
