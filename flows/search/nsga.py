@@ -12,17 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from pymoo.algorithms.moo.nsga2 import NSGA2
-from pymoo.core.callback import Callback
-from pymoo.core.problem import Problem
-from pymoo.operators.crossover.sbx import SBX
-from pymoo.operators.mutation.pm import PM
-from pymoo.operators.repair.rounding import RoundingRepair
-from pymoo.operators.sampling.rnd import IntegerRandomSampling
-from pymoo.optimize import minimize
-from pymoo.termination import get_termination
 
 from flows.errors import FlowError
+from flows.search.evolution import Evolution, Numbers, evolve
 from flows.tasks.vsr.architecture import Architecture, Space, Stage
 
 TIE_DB = 0.1
@@ -40,6 +32,13 @@ class SearchSettings:
     mutation: float = 0.1
     limit: float = 1.04
     seed: int = 0
+
+    def evolution(self) -> Evolution:
+        """As the search over integers takes them: wide steps, because each gene has few values."""
+        return Evolution(
+            self.population, self.generations, self.crossover, self.mutation,
+            spread_crossover=3.0, spread_mutation=3.0, seed=self.seed,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,28 +85,10 @@ def search(
     problem = _Problem(genome, quality, latency, chosen.limit)
     for architecture in (inherited, *also):
         problem.seed(architecture)
-    algorithm = NSGA2(
-        pop_size=chosen.population,
-        sampling=IntegerRandomSampling(),
-        crossover=SBX(prob=chosen.crossover, eta=3.0, vtype=float, repair=RoundingRepair()),
-        mutation=PM(
-            prob=1.0,
-            prob_var=max(chosen.mutation, 1.0 / genome.length),
-            eta=3.0,
-            vtype=float,
-            repair=RoundingRepair(),
-        ),
-        eliminate_duplicates=True,
-    )
-    callback = _Progress(chosen.generations, progress)
-    minimize(
-        problem,
-        algorithm,
-        get_termination("n_gen", chosen.generations),
-        seed=chosen.seed,
-        callback=callback,
-        verbose=False,
-    )
+    evolve(
+        np.zeros(genome.length), genome.upper.astype(np.float64), problem.judge, chosen.evolution(),
+        constraints=1, integer=True, progress=progress,
+    )  # fmt: skip
     evaluated = tuple(problem.memory.values())
     feasible = [candidate for candidate in evaluated if candidate.latency_ratio <= chosen.limit]
     if not feasible:
@@ -163,21 +144,20 @@ class _Genome:
         return architecture if architecture.depth else replace(architecture, stages=self.inherited.stages)
 
 
-class _Problem(Problem):  # type: ignore[misc]  # pymoo ships no types
+class _Problem:
+    """Judges rows of genes; each network once."""
+
     def __init__(self, genome: _Genome, quality: Quality, latency: Latency, limit: float) -> None:
-        super().__init__(
-            n_var=genome.length,
-            n_obj=2,
-            n_ieq_constr=1,
-            xl=np.zeros(genome.length),
-            xu=genome.upper,
-            vtype=int,
-        )
         self._genome, self._quality, self._latency, self._limit = genome, quality, latency, limit
         self.memory: dict[Architecture, Candidate] = {}
 
     def seed(self, architecture: Architecture) -> None:
         self._candidate(architecture)
+
+    def judge(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        found = [self._candidate(self._genome.decode(row.astype(np.int64))) for row in rows]
+        objectives = np.array([[-candidate.psnr, candidate.latency_ratio] for candidate in found])
+        return objectives, np.array([[candidate.latency_ratio - self._limit] for candidate in found])
 
     def _candidate(self, architecture: Architecture) -> Candidate:
         known = self.memory.get(architecture)
@@ -185,19 +165,3 @@ class _Problem(Problem):  # type: ignore[misc]  # pymoo ships no types
             known = Candidate(architecture, self._quality(architecture), self._latency(architecture))
             self.memory[architecture] = known
         return known
-
-    def _evaluate(self, x: NDArray[np.int64], out: dict[str, NDArray[np.float64]], *_: object, **__: object) -> None:
-        found = [self._candidate(self._genome.decode(np.rint(row).astype(np.int64))) for row in x]
-        out["F"] = np.array([[-candidate.psnr, candidate.latency_ratio] for candidate in found])
-        out["G"] = np.array([[candidate.latency_ratio - self._limit] for candidate in found])
-
-
-class _Progress(Callback):  # type: ignore[misc]  # pymoo ships no types
-    def __init__(self, generations: int, report: Callable[[float], None] | None) -> None:
-        super().__init__()
-        self._generations, self._report, self._done = generations, report, 0
-
-    def notify(self, _algorithm: object) -> None:
-        self._done += 1
-        if self._report is not None:
-            self._report(self._done / self._generations)
