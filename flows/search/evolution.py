@@ -100,6 +100,8 @@ def evolve(
     generation = 0
     while algorithm.has_next():
         asked = algorithm.ask()
+        if asked is None or not len(asked):
+            break  # every row of a small box has been asked for
         rows = np.asarray(asked.get("X"), np.float64)
         rows = np.rint(rows) if integer else rows
         found, violations = judge(rows)

@@ -1,0 +1,55 @@
+"""Networks as rows of integers: (depth, mid, kernel) of each searched stage, as positions in the space's choices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.tasks.vsr.architecture import Architecture, Space, Stage
+
+
+class Genome:
+    """Integers to architectures and back. Stages outside `affected` are those of `inherited`."""
+
+    def __init__(self, space: Space, inherited: Architecture, affected: tuple[int, ...]) -> None:
+        self.space, self.inherited, self.affected = space, inherited, affected
+        self._choices = (space.depths, space.mids, space.kernels)
+        self.upper = np.array([len(choice) - 1 for _ in affected for choice in self._choices])
+        self.length = len(self.upper)
+        self.size = int(np.prod(self.upper + 1))
+
+    def rows(self) -> NDArray[np.float64]:
+        """Every row there is, [size, length]."""
+        return np.indices(self.upper + 1).reshape(self.length, -1).T.astype(np.float64)
+
+    def decode(self, genes: NDArray[np.int64]) -> Architecture:
+        """The network of one row; a row without any block stands for `inherited`."""
+        stages = list(self.inherited.stages)
+        for position, index in enumerate(self.affected):
+            picked = genes[3 * position : 3 * position + 3]
+            depth, mid, kernel = (choice[int(gene)] for choice, gene in zip(self._choices, picked, strict=True))
+            stages[index] = (
+                Stage(depth, mid, kernel) if depth else Stage(0, min(self.space.mids), min(self.space.kernels))
+            )
+        architecture = Architecture(self.inherited.trunk, tuple(stages))
+        return architecture if architecture.depth else replace(architecture, stages=self.inherited.stages)
+
+    def holds(self, architecture: Architecture) -> bool:
+        """Whether some genes decode to this network."""
+        return all(
+            (stage.depth in self.space.depths and stage.mid in self.space.mids and stage.kernel in self.space.kernels)
+            if index in self.affected
+            else stage == self.inherited.stages[index]
+            for index, stage in enumerate(architecture.stages)
+        )
+
+    def encode(self, architecture: Architecture) -> list[float]:
+        """Genes of a network that `holds` accepts."""
+        stages = [architecture.stages[index] for index in self.affected]
+        return [
+            float(choice.index(value))
+            for stage in stages
+            for choice, value in zip(self._choices, (stage.depth, stage.mid, stage.kernel), strict=True)
+        ]
