@@ -22,7 +22,7 @@ class Genome:
 
     def rows(self) -> NDArray[np.float64]:
         """Every row there is, [size, length]."""
-        return np.indices(self.upper + 1).reshape(self.length, -1).T.astype(np.float64)
+        return np.indices(tuple(int(count) + 1 for count in self.upper)).reshape(self.length, -1).T.astype(np.float64)
 
     def decode(self, genes: NDArray[np.int64]) -> Architecture:
         """The network of one row; a row without any block stands for `inherited`."""
