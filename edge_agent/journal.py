@@ -1,8 +1,8 @@
 """What the device tells the platform about its bundles, numbered across restarts.
 
 Notes and health reports wait in memory until `write` puts them into the outbox: a frame never waits for the disk.
-The platform hears of a roll back from the slot record itself (`tell`), under an id that stays the same, so a power
-cut between the two costs no cause and makes no second event.
+The platform hears of roll backs and of ends out of order from the slot record itself (`tell`, `tell_fall`), under ids
+that stay the same, so a power cut between record and message costs neither cause nor crash and makes no second event.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import count
 
-from contracts.wire import Cause, InstallEvent, InstallStage
+from contracts.wire import Cause, HealthReport, InstallEvent, InstallStage
 from edge_agent.limits import LIMITS
 from edge_agent.observers.health import HealthWindow
 from edge_agent.outbox import Kind, Outbox
-from edge_agent.slots import RollBack
+from edge_agent.slots import Fall, RollBack
 
 PER_START = 1_000_000
 
@@ -34,10 +34,12 @@ class Note:
 
 
 class Journal:
-    """Numbers and stores notes and health reports. `starts` is how often this device started."""
+    """Numbers and stores notes and health reports. `starts` is how often this device started, `secret` makes ids that
+    no other device has.
+    """
 
-    def __init__(self, outbox: Outbox, starts: int) -> None:
-        self._outbox = outbox
+    def __init__(self, outbox: Outbox, starts: int, secret: str = "") -> None:
+        self._outbox, self._secret = outbox, secret
         self._numbers = count(starts * PER_START)
         self._waiting: deque[tuple[Kind, bytes]] = deque(maxlen=LIMITS.notes_waiting)
         self._writing = threading.Lock()
@@ -62,6 +64,16 @@ class Journal:
         stage = InstallStage.ROLLED_BACK if entry.ran else InstallStage.REFUSED
         body = self._event(Note(entry.digest, stage, Cause(entry.cause), entry.detail), _event_id(entry))
         return self._outbox.put(Kind.INSTALL, body)
+
+    def tell_fall(self, fall: Fall, digest: str) -> bool:
+        """Put an end out of order into the outbox now, as a window of the one frame that never came out; False when it
+        could not be stored. `digest` names the bundle that ran.
+        """
+        identifier = hashlib.sha256(f"fall/{self._secret}/{fall.number}/{digest}".encode()).hexdigest()[:32]
+        report = HealthReport(
+            report_id=identifier, digest=digest, sequence=next(self._numbers), frames=1, upscaled=0, crashes=1
+        )
+        return self._outbox.put(Kind.HEALTH, report.model_dump_json().encode())
 
     def write(self) -> None:
         """Put what waits into the outbox."""
