@@ -56,6 +56,7 @@ def crash_figures(way: str, seen: crashes.Found) -> list[Figure]:
         exactly(f"{way}.floor_lower", len(seen.lowered), _named("devices", seen.lowered), 0),
         exactly(f"{way}.cause_lost", len(seen.forgotten), _named("devices", seen.forgotten), 0),
         exactly(f"{way}.cause_untold", len(seen.untold), _named("devices", seen.untold), 0),
+        exactly(f"{way}.crash_miscounted", len(seen.miscounted), _named("devices", seen.miscounted), 0),
         exactly(f"{way}.left_behind", len(seen.stuck), _named("devices", seen.stuck), 0),
     ]
 

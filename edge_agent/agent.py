@@ -201,10 +201,12 @@ class Agent:
         if platform is not None:
             self._guarded(self._send, platform)
 
-    def close(self) -> None:
-        """Finish the recording, keep the running day and the last health window."""
+    def close(self, orderly: bool = True) -> None:
+        """Finish the recording, keep the running day and the last health window. An end that is not `orderly` counts
+        as a crash, like one that never came here.
+        """
         self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
-        self._changeover.end()
+        self._changeover.end(orderly)
         self._parts.observation.save()
         self._parts.sink.close()
         self._parts.source.close()
@@ -216,6 +218,7 @@ class Agent:
             **asdict(self.counters),
             "confirmed": self._changeover.confirmed,
             "rolled_back": self._changeover.rolled_back,
+            "crashes": self.slots.fallen,
             "last_cause": self._changeover.last_cause,
             "last_error": self.counters.last_error or self._changeover.last_error,
             **self._parts.observation.status(),

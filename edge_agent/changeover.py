@@ -22,7 +22,16 @@ from edge_agent.journal import Journal, Note
 from edge_agent.observers.health import Played, Verdict
 from edge_agent.playback import Playback
 from edge_agent.slot_store import SlotStore
-from edge_agent.slots import Slots, confirm, count_end, count_start, mark_told, roll_back, use_built_in
+from edge_agent.slots import (
+    Slots,
+    confirm,
+    count_end,
+    count_start,
+    forget_falls,
+    mark_told,
+    roll_back,
+    use_built_in,
+)
 from edge_agent.trial import TrialWatch
 from edge_agent.update import Change
 
@@ -128,16 +137,26 @@ class Changeover:
         try:
             self._slots.flush()
             self._journal.write()
-            told = frozenset(entry.number for entry in self.slots.untold if self._journal.tell(entry))
+            told = [entry for entry in self.slots.untold if self._journal.tell(entry)]
             if told:
-                self._slots.apply(partial(mark_told, numbers=told))
+                self._slots.apply(partial(mark_told, numbers=frozenset(entry.number for entry in told)))
+            for entry in told:
+                log.warning("bundle %s left or refused (%s): %s", entry.digest[:12], entry.cause, entry.detail)
+            self._tell_falls()
         except OSError as error:
             self.last_error = f"slot record not written: {error}"[:200]
 
-    def end(self) -> None:
-        """An orderly end of the process."""
-        self._slots.decide(count_end)
+    def end(self, orderly: bool = True) -> None:
+        """The end of the process; one out of order is counted at the next start."""
+        if orderly:
+            self._slots.decide(count_end)
         self.settle()
+
+    def _tell_falls(self) -> None:
+        built_in = self._bundles.built_in.digest
+        told = [fall for fall in self.slots.falls if self._journal.tell_fall(fall, fall.digest or built_in)]
+        if told:
+            self._slots.apply(partial(forget_falls, numbers=frozenset(fall.number for fall in told)))
 
     def _start(self) -> Playback:
         """Decide what plays first; a bundle that cannot be used any more is left for the one before it."""
@@ -185,7 +204,6 @@ class Changeover:
     def _count_since(self, known: int) -> None:
         for entry in self.slots.rollbacks:
             if entry.number > known and entry.ran:
-                log.warning("bundle %s rolled back (%s): %s", entry.digest[:12], entry.cause, entry.detail)
                 self.rolled_back += 1
                 self.last_cause = entry.cause
                 self.causes[entry.cause] += 1

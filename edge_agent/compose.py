@@ -102,7 +102,7 @@ def build_agent(
     slots = SlotStore(settings.folder, disk)
     bundles = Bundles(settings.factory, shared.store, shared.loader)
     outbox = Outbox(settings.folder / "outbox", disk, settings.outbox_entries, settings.outbox_bytes)
-    journal = Journal(outbox, slots.slots.starts + 1)
+    journal = Journal(outbox, slots.slots.starts + 1, identity.secret)
     observation = Observation(settings.folder, disk, identity, outbox, settings.observation)
     platform = None
     if transport is not None and identity.joined:

@@ -38,6 +38,7 @@ class AgentLimits:
     held_reports: int = 4
     held_bytes: int = 64 * 1024
     rollbacks_kept: int = 16
+    falls_kept: int = 16
     trial_boots: int = 3
     trial_arms: int = 8
     notes_waiting: int = 256

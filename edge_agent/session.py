@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edge_agent.agent import Agent
 from edge_agent.disk import Disk
-from edge_agent.errors import ConfigError
+from edge_agent.errors import ConfigError, VideoError
 
 log = logging.getLogger(__name__)
 STATUS_FILE = "status.json"
@@ -47,17 +47,24 @@ class Session:
         self.stop = threading.Event()
 
     def run(self, progress: Callable[[int], None] = lambda frames: None) -> dict[str, object]:
-        """Play to the end; return the last status. Raises VideoError when the source is damaged."""
+        """Play to the end; return the last status. Raises VideoError when the source is damaged. An end by any other
+        error is a crash, and the next start tells it.
+        """
         talking = threading.Thread(target=self._talk, name="platform", daemon=True)
         talking.start()
+        orderly = False
         try:
             self._play(progress)
+            orderly = True
+        except (VideoError, KeyboardInterrupt):
+            orderly = True
+            raise
         finally:
             self.stop.set()
             self._agent.end_soon()
             self._agent.owing.set()
             talking.join(SYNC_END_S)
-            self._agent.close()
+            self._agent.close(orderly)
             self._agent.flush()
             self._write_status()
         return self._agent.status()

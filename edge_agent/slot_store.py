@@ -27,7 +27,7 @@ from edge_agent.disk import Disk
 from edge_agent.errors import SlotError
 from edge_agent.exchange import ExchangeUnsupported
 from edge_agent.limits import LIMITS
-from edge_agent.slots import RollBack, Slot, Slots, SlotState
+from edge_agent.slots import Fall, RollBack, Slot, Slots, SlotState
 
 log = logging.getLogger(__name__)
 FILE = "slots.json"
@@ -269,6 +269,9 @@ def _slots(raw: Any) -> Slots:  # Any: decoded JSON
         starts=int(raw["starts"]),
         left=int(raw.get("left", 0)),
         rollbacks=tuple(_roll_back(entry) for entry in raw["rollbacks"]),
+        started=bool(raw.get("started", False)),
+        falls=tuple(Fall(str(entry["digest"]), int(entry["number"])) for entry in raw.get("falls", ())),
+        fallen=int(raw.get("fallen", 0)),
     )
 
 

@@ -61,6 +61,16 @@ class RollBack:
 
 
 @dataclass(frozen=True)
+class Fall:
+    """A process that went down without an orderly end, by the bundle that ran ("" is the built-in one). It stays until
+    the platform's mail holds it.
+    """
+
+    digest: str
+    number: int
+
+
+@dataclass(frozen=True)
 class Slots:
     """Everything the device knows of its bundles. `active` is "a", "b" or "" for the built-in bundle."""
 
@@ -73,6 +83,12 @@ class Slots:
     rollbacks: tuple[RollBack, ...] = ()
     left: int = 0
     """How many roll backs and refusals there ever were."""
+    started: bool = False
+    """A process began and has not ended in order."""
+    falls: tuple[Fall, ...] = ()
+    """Ends out of order that the platform's mail does not hold yet, the newest `LIMITS.falls_kept`."""
+    fallen: int = 0
+    """How many ends out of order there ever were."""
 
     @property
     def untold(self) -> tuple[RollBack, ...]:
@@ -202,9 +218,16 @@ def exchange(slots: Slots, digest: str) -> Slots:
     return replace(left, active=name, previous="")
 
 
+def forget_falls(slots: Slots, numbers: frozenset[int]) -> Slots:
+    """Forget the ends out of order that the platform's mail holds."""
+    return replace(slots, falls=tuple(fall for fall in slots.falls if fall.number not in numbers))
+
+
 def count_start(slots: Slots) -> Slots:
-    """A start of the process; too many of them during a trial end the trial."""
-    slots = replace(slots, starts=slots.starts + 1)
+    """A start of the process; too many of them during a trial end the trial. One that follows no orderly end means that
+    the process went down with the bundle that ran.
+    """
+    slots = replace(_fallen(slots) if slots.started else slots, starts=slots.starts + 1, started=True)
     if not slots.on_trial:
         return slots
     boots = slots.running.boots + 1
@@ -215,10 +238,17 @@ def count_start(slots: Slots) -> Slots:
 
 def count_end(slots: Slots) -> Slots:
     """An orderly end of the process; a start that ends so does not count against a trial."""
+    slots = replace(slots, started=False)
     if not slots.on_trial:
         return slots
     boots = max(0, slots.running.boots - 1)
     return slots.with_slot(slots.active, replace(slots.running, boots=boots))
+
+
+def _fallen(slots: Slots) -> Slots:
+    number = slots.fallen + 1
+    kept = (*slots.falls, Fall(slots.running.digest, number))[-LIMITS.falls_kept :]
+    return replace(slots, falls=kept, fallen=number)
 
 
 def _noted(slots: Slots, entry: RollBack) -> Slots:

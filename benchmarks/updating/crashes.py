@@ -34,10 +34,11 @@ class Found:
     forgotten: list[str] = field(default_factory=list)
     untold: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
+    miscounted: list[str] = field(default_factory=list)
 
     @property
     def all_well(self) -> bool:
-        return not (self.bricked or self.lowered or self.forgotten or self.untold or self.stuck)
+        return not (self.bricked or self.lowered or self.forgotten or self.untold or self.stuck or self.miscounted)
 
 
 def crash_everywhere(
@@ -142,3 +143,7 @@ def _ends_well(device: Device, name: str, found: Found) -> None:
         found.forgotten.append(f"{name}: driver_errors at the end")
     if ("rolled_back", "driver_errors", device.world.bad.digest) not in device.told:
         found.untold.append(name)
+    assert device.agent is not None
+    slots = device.agent.slots
+    if device.told_crashes != slots.fallen or slots.falls:
+        found.miscounted.append(f"{name}: {device.told_crashes} of {slots.fallen} crashes")

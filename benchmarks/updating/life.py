@@ -131,6 +131,12 @@ class Device:
         return frozenset((event.stage.value, event.cause.value, event.digest) for event in events)
 
     @property
+    def told_crashes(self) -> int:
+        """How many crashes the platform counts of this device: it takes a report's id once."""
+        batches = self.world.twin.batches[self._mail :]
+        return len({report.report_id for _, batch in batches for report in batch.health if report.crashes})
+
+    @property
     def causes(self) -> frozenset[str]:
         """Causes of the roll backs that the device remembers."""
         assert self.agent is not None

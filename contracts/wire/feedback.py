@@ -14,6 +14,9 @@ from contracts.device import DeviceTags
 from contracts.wire.base import Digest, Identifier, Message
 from contracts.wire.limits import LIMITS
 
+MOST_SEQUENCE = 2**53 - 1
+"""The largest whole number that JSON readers agree on; databases hold it too."""
+
 
 class InstallStage(StrEnum):
     """Where a bundle stands on a device. Installed is not confirmed."""
@@ -52,7 +55,7 @@ class InstallEvent(Message):
     stage: InstallStage
     cause: Cause = Cause.NONE
     detail: Annotated[str, StringConstraints(max_length=200)] = ""
-    sequence: Annotated[int, Field(ge=0)] = 0
+    sequence: Annotated[int, Field(ge=0, le=MOST_SEQUENCE)] = 0
 
 
 class HealthReport(Message):
@@ -60,16 +63,17 @@ class HealthReport(Message):
 
     report_id: Identifier
     digest: Digest
-    sequence: Annotated[int, Field(ge=0)]
+    sequence: Annotated[int, Field(ge=0, le=MOST_SEQUENCE)]
     frames: Annotated[int, Field(ge=1, le=10_000_000)]
     upscaled: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    deadline_misses: Annotated[int, Field(ge=0)] = 0
-    driver_errors: Annotated[int, Field(ge=0)] = 0
-    cpu_frames: Annotated[int, Field(ge=0)] = 0
-    crashes: Annotated[int, Field(ge=0)] = 0
-    """Times that the process or the driver went down since the report before."""
-    latency_p50_ms: Annotated[float, Field(ge=0)] = 0.0
-    latency_p99_ms: Annotated[float, Field(ge=0)] = 0.0
+    deadline_misses: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    driver_errors: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    cpu_frames: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    crashes: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Times that the process went down without an orderly end while this bundle ran. The agent sends a report of one
+    frame for each, the frame that never came out."""
+    latency_p50_ms: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+    latency_p99_ms: Annotated[float, Field(ge=0, le=1e9)] = 0.0
     latency_relative_p99: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     """P99 of each frame's latency divided by the built-in bundle's estimate for that frame size; 0 = not known."""
     budget_ms: Annotated[float, Field(gt=0)] = 33.3
@@ -84,6 +88,6 @@ class FeedbackBatch(Message):
     tags: DeviceTags
     running_digest: Annotated[str, StringConstraints(max_length=96)]
     slot_stage: InstallStage = InstallStage.CONFIRMED
-    state_epoch: Annotated[int, Field(ge=0)] = 0
+    state_epoch: Annotated[int, Field(ge=0, le=MOST_SEQUENCE)] = 0
     installs: Annotated[tuple[InstallEvent, ...], Field(max_length=LIMITS.feedback_items)] = ()
     health: Annotated[tuple[HealthReport, ...], Field(max_length=LIMITS.feedback_items)] = ()
