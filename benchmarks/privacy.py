@@ -2,10 +2,12 @@
 
 The shipped embedder, and exactly what the agent sends of it: 16 channels at 1/32, 4 bit, four frames, the cells of each
 frame sorted. Attackers learn on public video and on recordings of other people (partly in the same room) and
-are judged on people they never saw. Printed beside: an attacker who gets no codes at all (the mean picture), one who is
-told the true mean colour and nothing else, and attackers who get the cells in their places, which devices do not send.
-Stronger attackers exist (more data, generative priors): the figures are floors. Checkpoints lie in `build/privacy`
-until the bench is through, so that an interrupted run goes on.
+are judged on people they never saw: on portraits, on the faces in these portraits, and on one sharp photograph, all at
+the resolution that they have. Printed beside: an attacker who gets no codes at all (the mean picture), one who is told
+the true mean colour and nothing else, what each attacker gains over the former with its interval over recordings, and
+attackers who get the cells in their places, which devices do not send. Where the former is over the gate already, no
+embedder can pass it. Stronger attackers exist (more data, generative priors): the figures are floors. Checkpoints lie
+in `build/privacy` until the bench is through, so that an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ import numpy as np
 
 from benchmarks.inverting import attacks, identify
 from benchmarks.inverting.attacks import Attack, as_frames, as_pictures, enlarged
-from benchmarks.inverting.material import Shot, close_ups, library, portraits
+from benchmarks.inverting.judging import Cut, Scores, face, flat, gain, judged, whole
+from benchmarks.inverting.material import Shot, close_ups, library, photographs, portraits
 from benchmarks.inverting.people import recordings
+from benchmarks.inverting.photograph import photograph
 from benchmarks.inverting.refine import refined
-from benchmarks.inverting.scores import psnr, ssim
 from benchmarks.inverting.victim import Codes, Device, OpenNet, sent
+from benchmarks.peers.environment import PeerFailed
 from edgeloop.figures import Figure, at_most
 from flows.data.clips import Frames
 from flows.data.corpus import default_corpus
@@ -32,6 +36,7 @@ from flows.data.corpus import default_corpus
 ROOT = Path(__file__).resolve().parents[1]
 PSNR_DB, SSIM = 16.0, 0.35
 JUDGED = 32
+FLOOR = "nothing_sent"
 ATTACKS = (
     Attack("black_box", white=False, ordered=False, seconds=80.0),
     Attack("white_box", white=True, ordered=False, seconds=110.0),
@@ -39,80 +44,111 @@ ATTACKS = (
     Attack("ordered_white_box", white=True, ordered=True, seconds=60.0),
 )
 
+Tell = Callable[[float, str], None]
+
 
 @dataclass(frozen=True)
-class Result:
-    """Mean PSNR in dB and SSIM over the judged pictures, and the means of the person best rebuilt."""
+class Corpus:
+    """What is judged together: places in the list of all shots, and which part of each picture."""
 
-    psnr: float
-    ssim: float
-    worst: str
+    name: str
+    places: tuple[int, ...]
+    cut: Cut
+    text: str
+
+    def id(self, name: str) -> str:
+        """A figure's id; those of portraits have no prefix."""
+        return f"{self.name}.{name}" if self.name else name
 
 
-def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
+def bench(tell: Tell) -> Sequence[Figure]:
     """All figures of the privacy harness."""
     model = (ROOT / "seeds" / "quality.onnx").read_bytes()
-    device, net, corpus, people = Device(model), OpenNet(model), default_corpus(), recordings()
+    device, net, people = Device(model), OpenNet(model), recordings()
     tell(0.0, "pictures")
-    scenes, shots = library(corpus, people), _spread(portraits(corpus, people))
-    codes = np.stack([device.codes(shot.frames) for shot in shots])
-    pairs = attacks.collect(device, scenes, attacks.PAIRS, 11, lambda share, text: tell(0.05 + 0.1 * share, text))
-    mean = as_frames(enlarged(as_pictures(pairs.pictures).mean(0, keepdim=True)))[0]
-    found = baseline_figures(shots, mean)
-    folder = _folder(model)
-    results: dict[str, Result] = {}
-    for index, attack in enumerate(ATTACKS):
-
-        def part(share: float, text: str, begin: float = 0.15 + 0.2 * index) -> None:
-            tell(begin + 0.2 * share, text)
-
-        decoder = attacks.train(attack, pairs, net, folder / f"{attack.name}.pt", part)
-        drawn = attacks.rebuild(decoder, codes, attack.ordered)
-        results[attack.name] = judged(shots, drawn)
-        if attack.white:
-            bent = refined(net, drawn, last_frames(codes, attack.ordered), attack.ordered)
-            results[f"{attack.name}_refined"] = judged(shots, bent)
-    tell(0.96, "faces")
-    found += attack_figures(results)
-    found += gate_figures({name: result for name, result in results.items() if not name.startswith("ordered")})
+    scenes, shots = library(default_corpus(), people), _spread(portraits(default_corpus(), people))
+    sharp, found = _photographs()
+    shots = [*shots, *sharp]
+    pairs = attacks.collect(device, scenes, attacks.PAIRS, 11, lambda share, text: tell(0.02 + 0.18 * share, text))
+    drawn = {FLOOR: _mean_picture(pairs, len(shots)), **_attacked(model, net, pairs, _codes(device, shots), tell)}
+    tell(0.96, "comparing")
+    for corpus in corpora(shots):
+        found += corpus_figures(corpus, shots, drawn)
     found += identity_figures(device, close_ups(people))
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(_folder(model), ignore_errors=True)
     return found
 
 
-def judged(shots: Sequence[Shot], drawn: Frames) -> Result:
-    """Compare pictures [n, 256, 256, 3] with the last frames of `shots`."""
-    decibel = np.array([psnr(a, shot.frames[-1]) for a, shot in zip(drawn, shots, strict=True)])
-    alike = np.array([ssim(a, shot.frames[-1]) for a, shot in zip(drawn, shots, strict=True)])
-    owners = np.array([shot.person for shot in shots])
-    names = sorted(set(owners.tolist()), key=lambda name: -float(decibel[owners == name].mean()))
-    worst = f"{names[0]} {decibel[owners == names[0]].mean():.1f} dB, {alike[owners == names[0]].mean():.2f}"
-    return Result(float(decibel.mean()), float(alike.mean()), worst)
+def _attacked(model: bytes, net: OpenNet, pairs: attacks.Pairs, codes: Codes, tell: Tell) -> dict[str, Frames]:
+    """What every attacker draws, by name."""
+    drawn: dict[str, Frames] = {}
+    for index, attack in enumerate(ATTACKS):
+
+        def part(share: float, text: str, begin: float = 0.2 + 0.19 * index) -> None:
+            tell(begin + 0.19 * share, text)
+
+        decoder = attacks.train(attack, pairs, net, _folder(model) / f"{attack.name}.pt", part)
+        drawn[attack.name] = attacks.rebuild(decoder, codes, attack.ordered)
+        if attack.white:
+            upload = last_frames(codes, attack.ordered)
+            drawn[f"{attack.name}_refined"] = refined(net, drawn[attack.name], upload, attack.ordered)
+    return drawn
 
 
-def baseline_figures(shots: Sequence[Shot], mean: Frames) -> list[Figure]:
-    """What pictures reach that use no code at all."""
-    colours = [shot.frames[-1].reshape(-1, 3).mean(0) for shot in shots]
-    flat = np.stack([np.broadcast_to(np.rint(c).astype(np.uint8), mean.shape) for c in colours])
-    nothing, colour = judged(shots, np.stack([mean] * len(shots))), judged(shots, flat)
-    people = len({shot.person for shot in shots})
-    return [
-        Figure("pictures", len(shots), f"of {people} people nobody trained on", "printed", True),
-        *_printed("nothing_sent", nothing, "by the mean picture, without any code"),
-        *_printed("mean_colour", colour, "by one flat colour, the true mean of the picture"),
+def corpora(shots: Sequence[Shot]) -> list[Corpus]:
+    """Portraits, the faces in them, the photograph and its face; what has no shot is left out."""
+    still = tuple(i for i, shot in enumerate(shots) if shot.recording == "photograph")
+    moving = tuple(i for i in range(len(shots)) if i not in still)
+    marked = tuple(i for i in moving if shots[i].face is not None)
+    every = (
+        Corpus("", moving, whole, "portraits of people nobody trained on"),
+        Corpus("faces", marked, face, "faces of 96 x 96 in these portraits"),
+        Corpus("photograph", still, whole, "cuts of one sharp photograph"),
+        Corpus("photograph_face", still, face, "cuts of its face, 96 x 96"),
+    )
+    return [corpus for corpus in every if corpus.places]
+
+
+def corpus_figures(corpus: Corpus, shots: Sequence[Shot], drawn: dict[str, Frames]) -> list[Figure]:
+    """Floors, attackers, gains and the gate on one corpus."""
+    mine = [shots[i] for i in corpus.places]
+    scores = {name: judged(mine, pictures[list(corpus.places)], corpus.cut) for name, pictures in drawn.items()}
+    floor, colour = scores.pop(FLOOR), judged(mine, flat(mine, corpus.cut), corpus.cut)
+    people, recorded = len(set(floor.people)), len(set(floor.recordings))
+    found = [
+        Figure(corpus.id("pictures"), len(mine), f"{corpus.text}; {people} people", "printed", True),
+        Figure(corpus.id("recordings"), recorded, "independent of each other", "printed", True),
+        *_printed(corpus.id(FLOOR), floor, "by the mean picture, without any code"),
+        *_printed(corpus.id("mean_colour"), colour, "by one flat colour, the true mean of the picture"),
     ]
+    for name, one in scores.items():
+        found += _printed(corpus.id(name), one, f"; best rebuilt {one.worst}")
+        found += gain_figures(corpus.id(name), one, floor)
+    unordered = {name: one for name, one in scores.items() if not name.startswith("ordered")}
+    return [*found, *gate_figures(unordered, floor, corpus)]
 
 
-def attack_figures(results: dict[str, Result]) -> list[Figure]:
-    """Every attacker, printed."""
-    return [figure for name, one in results.items() for figure in _printed(name, one, f"; best rebuilt {one.worst}")]
+def gain_figures(name: str, one: Scores, floor: Scores) -> list[Figure]:
+    """What an attacker gains over one who got nothing."""
+    found = []
+    for key, unit, mine, nothing, digits in (
+        ("gain_psnr", "dB", one.psnr, floor.psnr, 2),
+        ("gain_ssim", "", one.ssim, floor.ssim, 3),
+    ):
+        over = gain(mine, nothing, one.recordings)
+        interval = f"{over.low:.{digits}f} to {over.high:.{digits}f} in 95 % over recordings"
+        words = f"{unit} over {FLOOR}, {interval if over.low == over.low else 'one recording'}"
+        found.append(Figure(f"{name}.{key}", round(over.mean, digits), words.strip(), "printed", True))
+    return found
 
 
-def gate_figures(results: dict[str, Result]) -> list[Figure]:
-    """The strongest attacker on what is really sent, against the gate."""
+def gate_figures(attackers: dict[str, Scores], floor: Scores, corpus: Corpus) -> list[Figure]:
+    """The strongest attacker on what is really sent, against the gate; what nothing at all reaches stands beside."""
+    decibel = max(one.mean_psnr for one in attackers.values())
+    alike = max(one.mean_ssim for one in attackers.values())
     return [
-        at_most("gate.psnr", round(max(one.psnr for one in results.values()), 2), "dB", PSNR_DB),
-        at_most("gate.ssim", round(max(one.ssim for one in results.values()), 3), "", SSIM),
+        at_most(corpus.id("gate.psnr"), round(decibel, 2), f"dB ({FLOOR}: {floor.mean_psnr:.2f})", PSNR_DB),
+        at_most(corpus.id("gate.ssim"), round(alike, 3), f"({FLOOR}: {floor.mean_ssim:.3f})", SSIM),
     ]
 
 
@@ -138,11 +174,28 @@ def last_frames(codes: Codes, ordered: bool) -> Codes:
     return np.stack([(one if ordered else sent(one))[-1] for one in codes])
 
 
-def _printed(name: str, result: Result, text: str) -> list[Figure]:
+def _printed(name: str, result: Scores, text: str) -> list[Figure]:
     return [
-        Figure(f"{name}.psnr", round(result.psnr, 2), f"dB {text}", "printed", True),
-        Figure(f"{name}.ssim", round(result.ssim, 3), text.lstrip("; "), "printed", True),
+        Figure(f"{name}.psnr", round(result.mean_psnr, 2), f"dB {text}", "printed", True),
+        Figure(f"{name}.ssim", round(result.mean_ssim, 3), text.lstrip("; "), "printed", True),
     ]
+
+
+def _photographs() -> tuple[list[Shot], list[Figure]]:
+    """The sharp photograph, or a figure that says why it cannot be had."""
+    try:
+        return photographs(photograph()), []
+    except PeerFailed as error:
+        return [], [Figure("photograph", str(error), "", "scikit-image's wheel, fetched once", False)]
+
+
+def _mean_picture(pairs: attacks.Pairs, count: int) -> Frames:
+    mean = as_frames(enlarged(as_pictures(pairs.pictures).mean(0, keepdim=True)))
+    return np.repeat(mean, count, axis=0)
+
+
+def _codes(device: Device, shots: Sequence[Shot]) -> Codes:
+    return np.stack([device.codes(shot.frames) for shot in shots])
 
 
 def _spread(shots: Sequence[Shot]) -> list[Shot]:

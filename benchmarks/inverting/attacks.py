@@ -1,6 +1,6 @@
 """The attackers, trained within a budget of CPU seconds, resumable, seeds fixed.
 
-Black box: 2,048 pairs of pictures and uploads that the attacker got by holding a device in front of public video.
+Black box: 10,240 pairs of pictures and uploads that the attacker got by holding a device in front of public video.
 White box: the weights are known as well, so the decoder also learns to draw pictures whose own codes are those that
 were sent, and `refine.py` goes on from there. `ordered` attackers get the cells in their places, which devices do not
 send: what that would cost.
@@ -24,7 +24,7 @@ from benchmarks.inverting.victim import Codes, OpenNet, Victim, sent
 from flows.data.clips import Frames
 from flows.tasks.training import Budget, Loop, one_thread, parameters_of
 
-PAIRS = 2_048
+PAIRS = 10_240
 BATCH = 12
 CONSISTENCY = 0.3
 FACTOR = 8

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.inverting.people import HELD_OUT, TRAINING, Recording
+from benchmarks.inverting.photograph import FACE, PERSON
 from flows.data.clips import Frames, decode
 from flows.data.corpus import Corpus, Split, read
 from flows.quality.snippets import vary_content
@@ -22,15 +23,21 @@ RUN = 4
 _ABOVE = 100
 """Rows of a portrait above the middle of the face."""
 _EVERY, _MOST = 12, 60
+FACE_SIDE = 96
+"""Pixels of the square around a face in which faces are judged."""
+_PHOTOGRAPH_LEFTS = (64, 96, 128)
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A run of frames [4, 256, 256, 3] of one person in one recording."""
+    """A run of frames [4, 256, 256, 3] of one person in one recording; `face` is where its square begins (row, column),
+    None where no face was marked.
+    """
 
     person: str
     recording: str
     frames: Frames
+    face: tuple[int, int] | None = None
 
 
 def library(corpus: Corpus, people: Sequence[Recording]) -> list[Frames]:
@@ -61,6 +68,15 @@ def portraits(corpus: Corpus, people: Sequence[Recording]) -> list[Shot]:
     return shots
 
 
+def photographs(picture: Frames) -> list[Shot]:
+    """Three cuts of a sharp still photograph [512, 512, 3] of one person, held still, none of its pixels rescaled."""
+    found = []
+    for left in _PHOTOGRAPH_LEFTS:
+        still = np.ascontiguousarray(np.stack([picture[:SIDE, left : left + SIDE]] * RUN))
+        found.append(Shot(PERSON, "photograph", still, _square(FACE[1], FACE[0] - left)))
+    return found
+
+
 def close_ups(people: Sequence[Recording]) -> list[Shot]:
     """The face of every person, 128 x 128 enlarged to fill the frame: the worst case for telling people apart."""
     shots: list[Shot] = []
@@ -76,7 +92,13 @@ def _shots(one: Recording, frames: Frames, above: int) -> list[Shot]:
     x, y = one.face
     top, left = max(0, min(y - above, frames.shape[1] - SIDE)), x - SIDE // 2
     cut = frames[:, top : top + SIDE, left : left + SIDE]
-    return [Shot(one.person, one.name, run) for run in _runs(cut)]
+    return [Shot(one.person, one.name, run, _square(y - top, x - left)) for run in _runs(cut)]
+
+
+def _square(row: int, column: int) -> tuple[int, int]:
+    """Where the square around a face begins, inside the picture."""
+    most = SIDE - FACE_SIDE
+    return min(max(row - FACE_SIDE // 2, 0), most), min(max(column - FACE_SIDE // 2, 0), most)
 
 
 def _runs(frames: Frames) -> list[Frames]:

@@ -48,6 +48,18 @@ def environment(folder: Path, requirements: Sequence[str]) -> Environment:
     return made
 
 
+def wheel(folder: Path, requirement: str) -> Path:
+    """The wheel of one requirement, without what it needs; fetched once. Raises PeerFailed."""
+    found = sorted(folder.glob("*.whl"))
+    if not found:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        _run([*command, "--only-binary", ":all:", "--dest", str(folder), requirement])
+        found = sorted(folder.glob("*.whl"))
+    if not found:
+        raise PeerFailed(f"pip fetched no wheel of {requirement}; ask a package index that has one")
+    return found[0]
+
+
 def _run(command: list[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)

@@ -7,13 +7,16 @@ from fastapi import APIRouter, Body, Query
 from contracts.clock import clock_from_environment
 from contracts.statistics import ObserverError, ObserverParameters
 from contracts.wire.drift import CohortList, DriftAlarm
-from services.drift import ingest, queries, service, thresholds
-from services.drift.limits import drift_settings
+from services.drift import ingest, published, queries, service, thresholds
+from services.drift.limits import drift_settings, publishing_settings
 from services.drift.schemas import (
     CalibrationReport,
     CohortDayDetail,
     EvaluationAnswer,
     ObserverAnswer,
+    PrivacyStanding,
+    PublishDay,
+    PublishedAnswer,
     RebaseAnswer,
     RejectedReason,
     ThresholdChange,
@@ -23,7 +26,7 @@ from services.kit.audit import record
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.pages import Page, PageDep, encode_cursor, page_of
-from services.kit.problems import Conflict, MalformedPayload, declare
+from services.kit.problems import Conflict, MalformedPayload, NotFound, Unavailable, declare
 
 router = APIRouter(tags=["drift"])
 
@@ -105,6 +108,36 @@ def list_drift_rebases(_: Reader, session: SessionDep, page: PageDep) -> Page[Re
     """Completed rollouts after which cohorts are compared with new references, newest first."""
     rows = queries.rebases(session, page)
     return page_of(rows, page, queries.rebase, lambda row: (row.created, row.release))
+
+
+@router.get("/v1/published")
+def list_published_days(_: Reader, session: SessionDep, page: PageDep) -> Page[PublishedAnswer]:
+    """Published cohort-days, newest day first, each with the epsilon and delta that it was drawn under."""
+    rows = published.published(session, page)
+    return page_of(rows, page, published.answer, lambda row: (row.day, row.cohort, row.embedding_id))
+
+
+@router.post(
+    "/v1/published",
+    responses=declare(published.PublishingOff, published.BudgetSpent, NotFound, MalformedPayload, Unavailable),
+)
+def publish_cohort_day(who: Writer, session: SessionDep, asked: PublishDay) -> PublishedAnswer:
+    """Publish a cohort's device count and histograms with noise; refused when the budget does not allow it.
+
+    A day of a cohort is drawn once: asking again, whatever the epsilon, gives what was drawn and costs nothing.
+    """
+    now = clock_from_environment().now()
+    row, new = published.publish_day(session, asked, str(who), now, publishing_settings(), drift_settings())
+    if new:
+        cost = {"epsilon": row.epsilon, "delta": row.delta, "reason": row.reason}
+        record(session, who, "drift.publish", f"cohort:{row.cohort}:{row.day}", cost)
+    return published.answer(row, duplicate=not new)
+
+
+@router.get("/v1/privacy")
+def get_privacy_standing(_: Reader, session: SessionDep) -> PrivacyStanding:
+    """The privacy ledger: spent and allowed."""
+    return published.standing(session, publishing_settings())
 
 
 @router.post("/v1/observers", responses=declare(MalformedPayload, ObserverConflict))

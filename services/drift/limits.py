@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -32,10 +33,15 @@ class DriftLimits:
     calibration_tests: int = 20_000
     rollouts: int = 100
     threshold_bytes: int = 4_000
+    publish_bytes: int = 2_000
 
 
 LIMITS = DriftLimits()
-BODY_LIMITS = {"/v1/observers": LIMITS.observer_bytes, "/v1/thresholds": LIMITS.threshold_bytes}
+BODY_LIMITS = {
+    "/v1/observers": LIMITS.observer_bytes,
+    "/v1/thresholds": LIMITS.threshold_bytes,
+    "/v1/published": LIMITS.publish_bytes,
+}
 
 
 class DriftSettings(BaseSettings):
@@ -72,3 +78,20 @@ class DriftSettings(BaseSettings):
 def drift_settings() -> DriftSettings:
     """The process's drift settings, read from the environment on the first call."""
     return DriftSettings()
+
+
+class PublishingSettings(BaseSettings):
+    """What published days may cost a device (central differential privacy); without `epsilon` nothing is published."""
+
+    model_config = SettingsConfigDict(env_prefix="EDGELOOP_PUBLISHING_", extra="ignore", frozen=True)
+
+    epsilon: float | None = Field(None, gt=0, le=20, description="of all releases of any window of days together")
+    delta: float = Field(1e-8, gt=0, le=1e-4, description="likewise; less than one over the number of devices")
+    window_days: int = Field(30, ge=1, le=366, description="days in a row that one promise covers")
+    noise: Literal["exact", "opendp"] = Field("exact", description="our sampler, or that of the extra `privacy`")
+
+
+@lru_cache(maxsize=1)
+def publishing_settings() -> PublishingSettings:
+    """The process's publishing settings, read from the environment on the first call."""
+    return PublishingSettings()

@@ -193,3 +193,27 @@ class CalibrationRow(Base):
     week: Mapped[int] = mapped_column(Integer, primary_key=True)
     report: Mapped[dict[str, Any]] = mapped_column(JSONB)  # Any: `CalibrationReport` as JSON
     created: Mapped[float] = mapped_column(Double)
+
+
+class PublishedRow(Base):
+    """A cohort-day that was published, with its promise and its cost (`rho`, zCDP): the privacy ledger.
+
+    Rows are never changed or removed. `devices` and `votes` (8 x 16) are null when the cohort was too small.
+    """
+
+    __tablename__ = "published_days"
+    __table_args__ = (Index("ix_published_days_day_cohort", "day", "cohort"), {"schema": SCHEMA})
+
+    embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    cohort: Mapped[str] = mapped_column(Text, primary_key=True)
+    day: Mapped[int] = mapped_column(Integer, primary_key=True)
+    epsilon: Mapped[float] = mapped_column(Double)
+    delta: Mapped[float] = mapped_column(Double)
+    rho: Mapped[float] = mapped_column(Double)
+    noise: Mapped[str] = mapped_column(Text)
+    deviation: Mapped[float] = mapped_column(Double)
+    devices: Mapped[float | None] = mapped_column(Double)
+    votes: Mapped[list[list[float]] | None] = mapped_column(JSONB(none_as_null=True))
+    reason: Mapped[str] = mapped_column(Text)
+    author: Mapped[str] = mapped_column(Text)
+    created: Mapped[float] = mapped_column(Double)

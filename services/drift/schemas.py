@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from contracts.wire.base import Answer, Message
+from contracts.wire.base import Answer, Identifier, Message
 from contracts.wire.drift import CohortDay
 
 Positive = Annotated[float | None, Field(gt=0, le=1_000)]
@@ -133,3 +133,49 @@ class RebaseAnswer(Answer):
     release: str
     device_classes: tuple[str, ...]
     finished: float
+
+
+class PublishDay(Message):
+    """Publish one cohort's day, or get what was published of it before."""
+
+    cohort: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,24}/[A-Za-z0-9._-]{1,32}$")]
+    day: Annotated[int, Field(ge=0, le=1_000_000)]
+    epsilon: Annotated[float, Field(gt=0, le=20)]
+    delta: Annotated[float, Field(gt=0, le=1e-4)]
+    reason: Annotated[str, StringConstraints(min_length=3, max_length=400)]
+    embedding_id: Identifier | None = Field(None, description="by default the newest embedding")
+
+
+class PublishedAnswer(Answer):
+    """A cohort's day as it may be shown to others, under the epsilon and delta that stand beside it.
+
+    `votes` are devices per bin of eight histograms (8 x 16); `deviation` is that of the noise, in devices. Both numbers
+    are null when the cohort is `suppressed` for being small. `duplicate` when it had been drawn before.
+    """
+
+    embedding_id: str
+    cohort: str
+    day: int
+    epsilon: float
+    delta: float
+    noise: str
+    deviation: float
+    suppressed: bool
+    devices: float | None
+    votes: list[list[float]] | None
+    duplicate: bool
+    created: float
+
+
+class PrivacyStanding(Answer):
+    """The ledger: what all releases of the worst window of days cost a device, beside what they may cost.
+
+    `epsilon` is 0 while publishing is off. `worst_first_day` is where that window begins.
+    """
+
+    epsilon: float
+    delta: float
+    window_days: int
+    spent_epsilon: float
+    worst_first_day: int
+    releases: int

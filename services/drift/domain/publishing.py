@@ -49,6 +49,11 @@ def sigma_squared_for(budget: Budget) -> Fraction:
     return Fraction(math.ceil(SENSITIVITY**2 / (2.0 * rho_of(budget)) * 1_000) + 1, 1_000)
 
 
+def deviation_of(budget: Budget) -> float:
+    """Standard deviation of the noise, in devices."""
+    return math.sqrt(float(sigma_squared_for(budget))) / GRID
+
+
 def publish(devices: int, shares: NDArray[np.float64], budget: Budget, noise: Noise = add_noise) -> PublishedDay | None:
     """Publish `devices` and the mean histogram shares (8 x 16) of their votes; None when the cohort is too small."""
     spread = sigma_squared_for(budget)
@@ -57,4 +62,4 @@ def publish(devices: int, shares: NDArray[np.float64], budget: Budget, noise: No
     if noisy[0] < LEAST_DEVICES:
         return None
     votes = noisy[1:].reshape(HISTOGRAMS, BINS)
-    return PublishedDay(float(noisy[0]), votes, budget.epsilon, budget.delta, math.sqrt(float(spread)) / GRID)
+    return PublishedDay(float(noisy[0]), votes, budget.epsilon, budget.delta, deviation_of(budget))
