@@ -2,6 +2,8 @@
 
 It is the same for the whole fleet, so it can be cached and served as a static file: who belongs to a stage of
 a rollout is decided on the device by a pure hash. The epoch only grows; a device refuses an older document.
+What an entry needs a device to understand stands in its selector under `reads`: an agent that is too old for rules or
+layers finds a tag there that it does not have, and passes the entry over instead of taking it by half.
 The security epoch floor only grows too; a release version may go back, a security epoch never does.
 """
 
@@ -19,12 +21,16 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from contracts.device import DeviceTags
+from contracts.targeting import Facts, RuleError, facts_of, holds, parse
 from contracts.wire.base import Digest
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 BUCKETS = 10_000
 MAX_ROLLOUTS = 64
 MAX_REVOKED = 1_000
+READS = "reads"
+READABLE = frozenset({"layer", "rule"})
+"""What an entry may need beyond tags, as this code understands it."""
 
 
 class StateError(Exception):
@@ -45,14 +51,49 @@ class Target(_Model):
     security_epoch: Annotated[int, Field(ge=0)]
 
 
-class RolloutEntry(_Model):
-    """A rollout in progress: devices whose tags match and whose bucket is below `basis_points` take it."""
+class LayerSlice(_Model):
+    """A part of a layer's buckets. Slices of one layer never overlap, so a device is in one of them at most."""
+
+    salt: str
+    low: Annotated[int, Field(ge=0, lt=BUCKETS)]
+    high: Annotated[int, Field(gt=0, le=BUCKETS)]
+
+    def holds(self, device_id: str) -> bool:
+        """True when the device falls into this part of the layer."""
+        return self.low <= bucket(self.salt, device_id) < self.high
+
+
+class Audience(_Model):
+    """Whom a rollout is for: tags that a device must have, a rule that must hold, a slice of a layer."""
+
+    selector: dict[str, tuple[str, ...]] = {}
+    rule: str = ""
+    layer: LayerSlice | None = None
+
+    def includes(self, device_id: str, facts: Facts) -> bool:
+        """True when the device is meant, whatever the stage. A rule that cannot be read means nobody."""
+        if not matches(self.selector, facts):
+            return False
+        if self.layer is not None and not self.layer.holds(device_id):
+            return False
+        try:
+            return not self.rule or holds(parse(self.rule), facts)
+        except RuleError:
+            return False
+
+    def guarded(self) -> dict[str, tuple[str, ...]]:
+        """The selector with what a device must be able to read, for the document."""
+        needs = [name for name, used in (("layer", self.layer), ("rule", self.rule)) if used]
+        return {**self.selector, READS: tuple(needs)} if needs else dict(self.selector)
+
+
+class RolloutEntry(Audience):
+    """A rollout in progress: devices that are meant and whose bucket is below `basis_points` take it."""
 
     id: str
     target: Target
     salt: str
     basis_points: Annotated[int, Field(ge=0, le=BUCKETS)]
-    selector: dict[str, tuple[str, ...]] = {}
 
 
 class DeviceState(_Model):
@@ -74,21 +115,24 @@ def bucket(salt: str, device_id: str) -> int:
     return int.from_bytes(digest[:8], "big") % BUCKETS
 
 
-def matches(selector: dict[str, tuple[str, ...]], tags: DeviceTags) -> bool:
-    """Tell whether tags satisfy a selector. An empty selector matches all, an unknown tag none."""
-    values: dict[str, str] = tags.model_dump()
-    return all(values.get(name) in allowed for name, allowed in selector.items())
+def matches(selector: dict[str, tuple[str, ...]], facts: Facts) -> bool:
+    """Tell whether facts satisfy a selector. An empty selector matches all, an unknown tag none."""
+    return all(
+        READABLE.issuperset(allowed) if name == READS else facts.get(name) in allowed
+        for name, allowed in selector.items()
+    )
 
 
-def choose_target(state: DeviceState, device_id: str, tags: DeviceTags) -> Target | None:
+def choose_target(state: DeviceState, device_id: str, tags: DeviceTags, agent_version: str = "") -> Target | None:
     """Decide what a device should run: the first rollout it belongs to, else the baseline, else nothing (None).
 
     Revoked bundles and bundles below the security epoch floor are never chosen.
     """
+    facts = facts_of(tags, agent_version)
     candidates = [
         entry.target
         for entry in state.rollouts
-        if matches(entry.selector, tags) and bucket(entry.salt, device_id) < entry.basis_points
+        if bucket(entry.salt, device_id) < entry.basis_points and entry.includes(device_id, facts)
     ]
     if state.baseline is not None:
         candidates.append(state.baseline)

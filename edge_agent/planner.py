@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from contracts.device import DeviceTags
 from contracts.state import DeviceState, RolloutEntry, Target, choose_target
 from contracts.wire import Cause
+from edge_agent import __version__
 from edge_agent.slots import Slots, SlotState
 
 BASELINE = "baseline"
@@ -95,7 +96,7 @@ Step = GoBack | UseBuiltIn | Refuse | Download | Install | Trial | Exchange
 def wanted(state: DeviceState, device_id: str, tags: DeviceTags, slots: Slots) -> Want | None:
     """Return what the document asks of this device. A rollout that failed here before is passed over."""
     open_offers = tuple(r for r in state.rollouts if not slots.failed_before(r.target.digest, r.id))
-    target = choose_target(state.model_copy(update={"rollouts": open_offers}), device_id, tags)
+    target = choose_target(state.model_copy(update={"rollouts": open_offers}), device_id, tags, __version__)
     if target is None:
         return None
     return Want(target, next((r.id for r in open_offers if _offers(state, r, target, device_id, tags)), BASELINE))
@@ -137,4 +138,4 @@ def _offers(state: DeviceState, entry: RolloutEntry, target: Target, device_id: 
     if entry.target != target:
         return False
     alone = state.model_copy(update={"rollouts": (entry,), "baseline": None})
-    return choose_target(alone, device_id, tags) == target
+    return choose_target(alone, device_id, tags, __version__) == target

@@ -20,6 +20,7 @@ from contracts.state import MAX_DOCUMENT_BYTES, DeviceState, StateError, public_
 from contracts.wire import FeedbackBatch, HealthReport, InstallEvent, InstallStage
 from contracts.wire.base import Message
 from contracts.wire.limits import LIMITS as WIRE
+from edge_agent import __version__
 from edge_agent.disk import Disk
 from edge_agent.errors import Refused, Throttled, TrustError
 from edge_agent.outbox import Entry, Kind, Outbox
@@ -184,6 +185,7 @@ class Mail:
             running_digest=standing.running_digest,
             slot_stage=standing.slot_stage,
             state_epoch=standing.state_epoch,
+            agent_version=__version__,
             installs=tuple(event for _, event in installs),
             health=tuple(report for _, report in health),
         )

@@ -20,6 +20,7 @@ from contracts.wire import (
     BuildList,
     BuildRequest,
     BuildState,
+    BundleRegistration,
     Cluster,
     ClusterList,
     EvaluationSet,
@@ -156,9 +157,9 @@ class Platform:
         """The bundle file of a build that passed."""
         return self._send("GET", f"/builds/v1/builds/{build_id}/bundle").content
 
-    def register_bundle(self, build_id: str, notes: str) -> None:
-        """Put a gated bundle into the update repository."""
-        self._send("POST", "/releases/v1/bundles", json={"build_id": build_id, "notes": notes})
+    def register_bundle(self, request: BundleRegistration) -> None:
+        """Put a gated bundle into the update repository, with its notes and where it comes from."""
+        self._send("POST", "/releases/v1/bundles", json=request.model_dump(mode="json"))
 
     def start_rollout(self, request: RolloutRequest, key: str) -> Rollout:
         """Create a rollout; with `auto_start` it needs nobody."""

@@ -51,7 +51,7 @@ def run_retrain(
     built = step("build", lambda: ship.build(run, found, proved, release_version(key)))
     step("training_set", lambda: ship.register_training_set(run, found))
     step("generation", lambda: ship.keep_generation(run, found, trained))
-    step("release", lambda: ship.release(run, built))
+    step("release", lambda: ship.release(run, built, proved, tracked.run_id))
     tracked.finish(run.folder.path)
     return {"key": key, "steps": run.folder.steps(), **step.results}
 

@@ -89,5 +89,7 @@ class FeedbackBatch(Message):
     running_digest: Annotated[str, StringConstraints(max_length=96)]
     slot_stage: InstallStage = InstallStage.CONFIRMED
     state_epoch: Annotated[int, Field(ge=0, le=MOST_SEQUENCE)] = 0
+    agent_version: Annotated[str, StringConstraints(max_length=32)] = ""
+    """Version of the device's own software; empty leaves what was known."""
     installs: Annotated[tuple[InstallEvent, ...], Field(max_length=LIMITS.feedback_items)] = ()
     health: Annotated[tuple[HealthReport, ...], Field(max_length=LIMITS.feedback_items)] = ()

@@ -7,13 +7,23 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from contracts.wire.base import Answer, Digest, Message
+from contracts.targeting import LIMITS as TARGETING
+from contracts.wire.base import Answer, Digest, Identifier, Message
+
+NOTES_CHARS = 4_000
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,31}$")]
+Words = Annotated[tuple[Annotated[str, StringConstraints(max_length=32)], ...], Field(max_length=TARGETING.words)]
+Selector = Annotated[dict[str, Words], Field(max_length=16)]
+Notes = Annotated[str, StringConstraints(max_length=NOTES_CHARS, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
+"""Markdown, kept and shown as text; no control characters but tab and line feed."""
+SourceHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40,128}$")]
 
 
 class RolloutState(StrEnum):
     """Life of a rollout."""
 
     DRAFT = "draft"
+    APPROVED = "approved"
     RUNNING = "running"
     PAUSED = "paused"
     COMPLETED = "completed"
@@ -21,11 +31,21 @@ class RolloutState(StrEnum):
     KILLED = "killed"
 
 
+class Provenance(Message):
+    """Where a bundle comes from. `gate_report`: path of the evidence on the platform; `sources`: digests by name."""
+
+    run: Identifier | None = None
+    mlflow_run: Identifier | None = None
+    gate_report: Annotated[str, StringConstraints(max_length=200, pattern=r"^(/[A-Za-z0-9._/-]*)?$")] = ""
+    sources: Annotated[dict[Name, SourceHash], Field(max_length=32)] = Field(default_factory=dict)
+
+
 class BundleRegistration(Message):
     """Register a gated build for release; the service fetches the bundle from the builds service."""
 
     build_id: Annotated[str, StringConstraints(max_length=64)]
-    notes: Annotated[str, StringConstraints(max_length=4_000)] = ""
+    notes: Notes = ""
+    provenance: Provenance = Provenance()
 
 
 class BundleRecord(Answer):
@@ -38,14 +58,25 @@ class BundleRecord(Answer):
     build_id: str
     target_path: str
     targets: tuple[str, ...] = ()
+    notes: str = ""
+    provenance: Provenance = Provenance()
+    created_by: str = ""
+    revoked: bool = False
     created: float
 
 
 class RolloutRequest(Message):
-    """A staged release. `selector` maps a tag to the values it may have; empty means every device."""
+    """A staged release. `selector` maps a tag to the values it may have; empty means every device.
+
+    `rule` is a text of `contracts.targeting`, and must hold too. In a `layer`, the rollout gets `layer_share` basis
+    points of it that no other rollout of the layer has.
+    """
 
     digest: Digest
-    selector: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    selector: Selector = Field(default_factory=dict)
+    rule: Annotated[str, StringConstraints(max_length=TARGETING.text_chars)] = ""
+    layer: Annotated[str, StringConstraints(max_length=32)] = ""
+    layer_share: Annotated[int, Field(ge=0, le=10_000)] = 0
     stages: Annotated[tuple[int, ...], Field(min_length=1, max_length=16)] = (500, 2_500, 10_000)
     soak_s: Annotated[float, Field(ge=0)] = 4 * 3_600.0
     min_devices: Annotated[int, Field(ge=1)] = 5
@@ -55,7 +86,7 @@ class RolloutRequest(Message):
 
 
 class StageProgress(Answer):
-    """One stage: who was meant, who runs it, who confirmed, who failed."""
+    """One stage: who was meant, who runs it, who confirmed, who failed, for whom it no longer is."""
 
     basis_points: int
     entered: float | None = None
@@ -64,6 +95,7 @@ class StageProgress(Answer):
     installed: int = 0
     confirmed: int = 0
     failed: int = 0
+    moved: int = 0
 
 
 class MetricInterval(Answer):
@@ -82,7 +114,10 @@ class MetricInterval(Answer):
 
 
 class Rollout(Answer):
-    """A rollout with its evidence. `version` is the ETag of edits."""
+    """A rollout with its evidence. `version` is the ETag of edits.
+
+    `layer_slice`: the buckets of its layer that it holds, once started.
+    """
 
     id: str
     digest: str
@@ -91,6 +126,11 @@ class Rollout(Answer):
     stage: int
     stages: tuple[StageProgress, ...]
     selector: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    rule: str = ""
+    layer: str = ""
+    layer_slice: tuple[int, int] | None = None
+    created_by: str = ""
+    approved_by: str = ""
     verdict: str = ""
     cause: str = ""
     version: int
@@ -118,6 +158,29 @@ class KillSwitch(Message):
 
     killed: bool
     reason: Annotated[str, StringConstraints(min_length=3, max_length=400)]
+
+
+class LayerRequest(Message):
+    """Make a layer: rollouts in it never share a device."""
+
+    name: Name
+
+
+class LayerClaim(Answer):
+    """A part of a layer, from `low` up to `high`, and the rollout that holds it."""
+
+    rollout: str
+    low: int
+    high: int
+
+
+class Layer(Answer):
+    """A layer, the parts that are held, and how many of its 10,000 buckets are free."""
+
+    name: str
+    claims: tuple[LayerClaim, ...]
+    free: int
+    created: float
 
 
 class DeviceRecord(Answer):

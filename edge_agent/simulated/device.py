@@ -24,6 +24,8 @@ from edge_agent.simulated.scenario import GOOD, Behaviour, Character, measured
 
 STATE_PATH = "/releases/v1/state"
 FEEDBACK_PATH = "/releases/v1/feedback"
+SIMULATED = "simulated"
+"""What light devices say for the version of their agent."""
 DOWNLOAD_TRIES = 6
 PENDING_MOST = 64
 Json = dict[str, Any]  # Any: JSON
@@ -111,7 +113,7 @@ class LightDevice:
             self.stopped, self.changed_at = self.state.killed, self.around.clock()
         if self.stopped:
             return
-        target = choose_target(self.state, self.ticket.device_id, self.ticket.tags)
+        target = choose_target(self.state, self.ticket.device_id, self.ticket.tags, SIMULATED)
         if target is None or target.digest == self.running or target.digest in self.refused:
             return
         if target.digest in self.files:  # it lies in the other slot: no download

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from contracts.device import DeviceTags
 from edge_agent.errors import EnrolmentError
-from edge_agent.simulated.device import Ticket
+from edge_agent.simulated.device import SIMULATED, Ticket
 from edge_agent.simulated.http import LightClient
 
 ENROL_PATH = "/releases/v1/enrolments"
@@ -45,7 +45,7 @@ async def _enrol(client: LightClient, token: str, tags: DeviceTags, running: str
         "token": token,
         "public_key": base64.b64encode(os.urandom(32)).decode(),
         "tags": tags.model_dump(),
-        "agent_version": "simulated",
+        "agent_version": SIMULATED,
         "running_digest": running,
     }
     while True:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from contracts.wire import (
     Build,
     BuildRequest,
     BuildState,
+    BundleRegistration,
+    Provenance,
     RolloutRequest,
     TrainingVector,
     TrainingVectorBatch,
 )
+from contracts.wire.releases import NOTES_CHARS
 from flows.data.degrade import Degradation
 from flows.data.pairs import PairSet
 from flows.embedder import SegmentEmbedder
@@ -118,9 +123,15 @@ def keep_generation(run: RunContext, hard: Json, trained: Json) -> Json:
     return {"generation": run.key}
 
 
-def release(run: RunContext, built: Json) -> Json:
-    """Register the bundle and start a rollout that needs nobody."""
-    run.platform.register_bundle(str(built["id"]), f"Made by flow run {run.key}")
+def release(run: RunContext, built: Json, proved: Json, mlflow_run: str) -> Json:
+    """Register the bundle with its notes and where it comes from, and start a rollout that needs nobody."""
+    run.platform.register_bundle(
+        BundleRegistration(
+            build_id=str(built["id"]),
+            notes=release_notes(run, proved),
+            provenance=provenance(run, str(built["id"]), mlflow_run),
+        )
+    )
     if not run.settings.auto_release:
         return {"rollout": None, "digest": built["digest"]}
     request = RolloutRequest(
@@ -132,3 +143,37 @@ def release(run: RunContext, built: Json) -> Json:
     )
     rollout = run.platform.start_rollout(request, f"rollout-{run.key}")
     return {"rollout": rollout.id, "digest": built["digest"]}
+
+
+def provenance(run: RunContext, build_id: str, mlflow_run: str) -> Provenance:
+    """Run, tracked run (none where MLflow did not answer), the gate's report, and digests of what went in."""
+    made = {"model.onnx": run.folder.read("model.onnx"), "float.npz": run.folder.read("float.npz")}
+    given = {
+        "parent-model.onnx": run.parent.model,
+        "quality.onnx": run.parent.quality,
+        "observer.npz": run.parent.observer,
+    }
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in {**made, **given}.items()}
+    return Provenance(
+        run=run.key,
+        mlflow_run=mlflow_run or None,
+        gate_report=f"/builds/v1/builds/{build_id}",
+        sources={"corpus": run.corpus.digest(), **hashes},
+    )
+
+
+def release_notes(run: RunContext, proved: Json) -> str:
+    """What is better and what it costs, on clips that nothing was trained on, as Markdown."""
+    rows = [
+        f"| {name} | {row['condition']} | {row['gain_db']:+.2f} dB | {row['int8_drop_db']:.2f} dB |"
+        for name, row in sorted(proved.items())
+    ]
+    head = [f"Retrained by run `{run.key}` from `{run.parent.name}`.", ""]
+    table = ["| held-out clips | condition | gain over the parent | lost by INT8 |", "|---|---|---|---|"]
+    lines = [*head, *table]
+    for row in rows:
+        if len("\n".join([*lines, row])) > NOTES_CHARS - 40:
+            lines.append("| more in the gate's report | | | |")
+            break
+        lines.append(row)
+    return "\n".join(lines)

@@ -35,11 +35,19 @@ class Action:
     danger: bool = False
 
 
+WAITING = (RolloutState.DRAFT, RolloutState.APPROVED)
 SHOWN = (RolloutState.RUNNING, RolloutState.PAUSED, RolloutState.COMPLETED)
 ACTIONS = {
     action.verb: action
     for action in (
-        Action("start", "Start", "The devices of the first stage get the new bundle.", (RolloutState.DRAFT,)),
+        Action("start", "Start", "The devices of the first stage get the new bundle.", WAITING),
+        Action(
+            "approve",
+            "Approve",
+            "A second person says yes. The rollout starts when its maker wished so.",
+            (RolloutState.DRAFT,),
+        ),
+        Action("reject", "Reject", "The rollout ends before it started, for good.", WAITING, True),
         Action(
             "pause",
             "Pause",

@@ -27,6 +27,7 @@ class Settings(BaseSettings):
     prefect_api_url: str = "http://127.0.0.1:4200/api"
     mlflow_tracking_uri: str = ""
     retrain_deployment: str = "retrain/retrain"
+    four_eyes: bool = Field(False, description="a rollout starts only after a second person approved it")
 
     database_pool: int = Field(10, ge=1, le=100)
     statement_timeout_s: int = Field(30, ge=1, le=3600)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from contracts.bundle import Bundle, BundleError
 from contracts.bundle.chunks import Chunks
 from contracts.wire.builds import Build, BuildState
-from contracts.wire.releases import BundleRecord
+from contracts.wire.releases import BundleRecord, BundleRegistration, Provenance
 from services.kit.audit import record
 from services.kit.auth import Subject
 from services.kit.clients import ServiceClient, ServiceRefused, ServiceUnreachable
@@ -26,8 +26,9 @@ from services.releases.limits import DELTAS
 from services.releases.models import BundleRow
 
 
-def register_build(session: Session, subject: Subject, builds: ServiceClient, build_id: str, notes: str) -> BundleRow:
+def register_build(session: Session, subject: Subject, builds: ServiceClient, request: BundleRegistration) -> BundleRow:
     """Fetch a passed build's bundle, check it against the build's digest, and register it."""
+    build_id = request.build_id
     try:
         build = Build.model_validate(builds.get(f"/v1/builds/{build_id}"))
         if build.state is not BuildState.PASSED:
@@ -39,7 +40,11 @@ def register_build(session: Session, subject: Subject, builds: ServiceClient, bu
         raise BuildsUnavailable(str(error)) from error
     except ServiceUnreachable as error:
         raise BuildsUnavailable(str(error)) from error
-    return register(session, subject, data, notes, build_id=build_id, expected_digest=build.digest)
+    given = request.provenance
+    known = given.model_copy(update={"gate_report": given.gate_report or f"/builds/v1/builds/{build.id}"})
+    return register(
+        session, subject, data, request.notes, build_id=build_id, expected_digest=build.digest, provenance=known
+    )
 
 
 def register(
@@ -50,6 +55,7 @@ def register(
     *,
     build_id: str = "",
     expected_digest: str = "",
+    provenance: Provenance | None = None,
 ) -> BundleRow:
     """Check the bytes, publish them as a target and note them; the same bundle again changes nothing."""
     bundle, digest = _opened(data)
@@ -79,10 +85,14 @@ def register(
         target_path=path,
         targets=list(bundle.targets),
         notes=notes,
+        provenance=(provenance or Provenance()).model_dump(mode="json"),
+        created_by=str(subject),
         created=service.clock().now(),
     )
     session.add(row)
-    record(session, subject, "bundle.registered", f"bundle:{digest}", {**custom, "build": row.build_id})
+    record(
+        session, subject, "bundle.registered", f"bundle:{digest}", {**custom, "build": row.build_id, **row.provenance}
+    )
     session.flush()
     return row
 
@@ -95,6 +105,11 @@ def find(session: Session, digest: str) -> BundleRow:
     return row
 
 
+def revoked_count(session: Session) -> int:
+    """How many bundles are forbidden."""
+    return session.scalar(select(func.count()).where(BundleRow.revoked)) or 0
+
+
 def view(row: BundleRow) -> BundleRecord:
     """A bundle as the API shows it."""
     return BundleRecord(
@@ -105,6 +120,10 @@ def view(row: BundleRow) -> BundleRecord:
         build_id=row.build_id,
         target_path=row.target_path,
         targets=tuple(row.targets),
+        notes=row.notes,
+        provenance=Provenance.model_validate(row.provenance),
+        created_by=row.created_by,
+        revoked=row.revoked,
         created=row.created,
     )
 

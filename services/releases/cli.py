@@ -24,8 +24,10 @@ from services.kit.operator_cli import (
     fail,
     platform_client,
 )
+from services.releases.bundles_cli import add_bundle, list_bundles, show_bundle, whole_digest
+from services.releases.targeting_cli import checked_rule, layer_share, layers
+from services.releases.targeting_cli import rule as rule_command
 from services.releases.terminal import (
-    bundle_table,
     console,
     preflight_report,
     print_json,
@@ -38,7 +40,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    help="Rollouts: list, show, start, pause, resume, roll back; kill switch; enrolment tokens.",
+    help="Bundles, rules, layers; rollouts: approve, start, pause, resume, roll back; kill switch; enrolment tokens.",
 )
 ReasonOption = Annotated[str, typer.Option("--reason", "-m", help="Why, for the audit trail.")]
 RolloutArgument = Annotated[str, typer.Argument(help="Rollout id, as `list` shows it.")]
@@ -65,32 +67,11 @@ def list_rollouts(
     print_json(found) if as_json else console().print(rollout_table(found["items"]))
 
 
-@app.command("bundles")
-def list_bundles(
-    state: StateOption = DEFAULT_STATE,
-    url: UrlOption = "",
-    token: TokenOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Bundles that can be released, newest first."""
-    with platform_client(SERVICE, state, url, token) as platform:
-        found = platform.get("/v1/bundles", limit=50)
-    print_json(found) if as_json else console().print(bundle_table(found["items"]))
-
-
-@app.command("add")
-def add_bundle(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A bundle file (*.elb).")],
-    state: StateOption = DEFAULT_STATE,
-    url: UrlOption = "",
-    token: TokenOption = "",
-    as_json: JsonOption = False,
-) -> None:
-    """Register a bundle file, so that it can be released."""
-    headers = {"Content-Type": "application/octet-stream"}
-    with platform_client(SERVICE, state, url, token) as platform:
-        made = platform.request("POST", "/v1/bundles/uploads", content=file.read_bytes(), headers=headers).json()
-    print_json(made) if as_json else console().print(f"registered {made['digest']}")
+app.command("bundles")(list_bundles)
+app.command("bundle")(show_bundle)
+app.command("add")(add_bundle)
+app.command("rule")(rule_command)
+app.command("layers")(layers)
 
 
 @app.command("show")
@@ -115,6 +96,8 @@ def show(
 def start(
     what: Annotated[str, typer.Argument(help="Digest (or its beginning) of a bundle, or the id of a draft.")],
     select: Annotated[list[str] | None, typer.Option("--select", help="TAG=VALUE,VALUE; several times.")] = None,
+    rule: Annotated[str, typer.Option("--rule", help="A rule that devices must meet; `rule` tries one out.")] = "",
+    layer: Annotated[str, typer.Option("--layer", help="NAME=PERCENT: a part of a layer, for nobody else.")] = "",
     stages: Annotated[str, typer.Option(help="Basis points of the stages.")] = "500,2500,10000",
     soak_hours: Annotated[float, typer.Option(min=0, help="Least hours of a stage.")] = 4.0,
     min_devices: Annotated[int, typer.Option(min=1, help="Devices that must report before a stage ends.")] = 5,
@@ -128,7 +111,10 @@ def start(
     """Start a staged release of a bundle, or a draft that waits.
 
     With --check nothing starts; it leaves with 1 when a start would be refused.
+
+    Example: edgeloop release start 5f2ac09d --rule 'network != "weak" and version >= "1.4"' --check
     """
+    spelling, (layer_name, points) = checked_rule(rule), layer_share(layer)
     with platform_client(SERVICE, state, url, token) as platform:
         if what.startswith("r-"):
             if check:
@@ -136,8 +122,11 @@ def start(
             made = _act(platform, what, "start", reason)
         else:
             body = {
-                "digest": _digest(platform, what),
+                "digest": whole_digest(platform, what),
                 "selector": _selector(select or []),
+                "rule": spelling,
+                "layer": layer_name,
+                "layer_share": points,
                 "stages": _stages(stages),
                 "soak_s": soak_hours * 3_600,
                 "min_devices": min_devices,
@@ -149,6 +138,32 @@ def start(
         print_json(made) if as_json else console().print(preflight_report(made))
         raise typer.Exit(EXIT_REFUSED if made["obstacles"] else 0)
     print_json(made) if as_json else console().print(rollout_report(made))
+
+
+@app.command("approve")
+def approve(
+    rollout: RolloutArgument,
+    reason: ReasonOption = "approved by an operator",
+    state: StateOption = DEFAULT_STATE,
+    url: UrlOption = "",
+    token: TokenOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Approve a rollout that somebody else made; it starts when its maker wished so."""
+    _change(rollout, "approve", reason, (state, url, token), as_json)
+
+
+@app.command("reject")
+def reject(
+    rollout: RolloutArgument,
+    reason: ReasonOption = "rejected by an operator",
+    state: StateOption = DEFAULT_STATE,
+    url: UrlOption = "",
+    token: TokenOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """End a rollout that has not started, for good."""
+    _change(rollout, "reject", reason, (state, url, token), as_json)
 
 
 @app.command("pause")
@@ -234,16 +249,6 @@ def _act(platform: ServiceClient, rollout: str, verb: str, reason: str) -> Any: 
     etag = platform.request("GET", f"/v1/rollouts/{rollout}").headers["ETag"]
     path, headers = f"/v1/rollouts/{rollout}/{verb}", {"If-Match": etag}
     return platform.request("POST", path, json={"reason": reason}, headers=headers).json()
-
-
-def _digest(platform: ServiceClient, beginning: str) -> str:
-    if len(beginning) == 96:
-        return beginning
-    found = [item["digest"] for item in platform.get("/v1/bundles", limit=200)["items"]]
-    matching = [digest for digest in found if digest.startswith(beginning)]
-    if len(matching) != 1:
-        fail(f"{len(matching)} bundles begin with {beginning!r}; `edgeloop release bundles` lists them", EXIT_USAGE)
-    return str(matching[0])
 
 
 def _selector(pairs: list[str]) -> dict[str, list[str]]:

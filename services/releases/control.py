@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -10,7 +10,7 @@ from contracts.state import MAX_REVOKED
 from services.kit.audit import record
 from services.kit.auth import Subject
 from services.releases import bundles, rollouts, service, state_document
-from services.releases.domain.machine import ACTIVE
+from services.releases.domain.machine import ACTIVE, WAITING
 from services.releases.errors import NotReleasable
 from services.releases.models import Alert, BundleRow, Control, RolloutRow
 
@@ -34,18 +34,14 @@ def set_kill_switch(session: Session, subject: Subject, killed: bool, reason: st
 def revoke(session: Session, subject: Subject, digest: str, reason: str) -> BundleRow:
     """Forbid a bundle everywhere: its rollouts end, no device chooses it again."""
     bundle = bundles.find(session, digest)
-    if not bundle.revoked and _revoked_count(session) >= MAX_REVOKED:
+    if not bundle.revoked and bundles.revoked_count(session) >= MAX_REVOKED:
         raise NotReleasable(f"{MAX_REVOKED} bundles are revoked already; raise the security epoch floor instead")
-    running = RolloutRow.state.in_(ACTIVE) & (RolloutRow.digest == digest)
-    _kill_rollouts(session, subject, reason, running)
+    unfinished = RolloutRow.state.in_(ACTIVE | WAITING) & (RolloutRow.digest == digest)
+    _kill_rollouts(session, subject, reason, unfinished)
     bundle.revoked = True
     _note(session, subject, "bundle.revoked", f"bundle:{digest}", reason)
     state_document.publish(session)
     return bundle
-
-
-def _revoked_count(session: Session) -> int:
-    return session.scalar(select(func.count()).where(BundleRow.revoked)) or 0
 
 
 def _kill_rollouts(session: Session, subject: Subject, reason: str, which: ColumnElement[bool]) -> None:

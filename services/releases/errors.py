@@ -4,8 +4,11 @@ Problem
 ├── EnrolmentRefused   401  the enrolment token is wrong, used up or expired
 ├── UnknownBundle      404
 ├── UnknownRollout     404
+├── UnknownLayer       404
 ├── WrongState         409  the rollout's state does not allow the action
 ├── NobodyMatches      409  the selector matches no device, or devices that the bundle was not built for
+├── LayerFull          409  the layer has no free part of that size
+├── NotApproved        409  a second person has to approve it first
 ├── NotReleasable      409  the build did not pass its gate, or the bundle was revoked or rolled back before
 ├── ActionGone         410  the DDI action has ended
 ├── VersionMismatch    412  somebody else changed it first
@@ -30,6 +33,18 @@ class UnknownBundle(NotFound):
 
 class UnknownRollout(NotFound):
     slug, title = "unknown-rollout", "There is no such rollout"
+
+
+class UnknownLayer(NotFound):
+    slug, title = "unknown-layer", "There is no such layer"
+
+
+class LayerFull(Conflict):
+    slug, title = "layer-full", "The layer has no room for this"
+
+
+class NotApproved(Conflict):
+    slug, title = "not-approved", "A second person has to approve it first"
 
 
 class WrongState(Conflict):

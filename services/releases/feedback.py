@@ -5,6 +5,8 @@ late reports in their place: an old one never overwrites what is newer, and a fa
 Health counts for a rollout's canary when the device is exposed and runs the new bundle, for its control when the
 device is not exposed and runs another bundle that is not itself being rolled out. An exposed device that still runs
 another one waits: it is compared with nobody, but its crashes are known.
+A device whose tags change may join a rollout or leave it. One that left is neither waited for nor called silent any
+more; what it measured and how it failed while it was in stays.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from contracts.device import DeviceTags
-from contracts.state import bucket, matches
+from contracts.state import bucket
+from contracts.targeting import Facts, facts_of
 from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
 from services.kit.problems import NotFound
+from services.releases.audience import audience_of
 from services.releases.domain.machine import ACTIVE
-from services.releases.models import Device, Exposure, FeedbackItem, HealthSum, RolloutRow, StageRow
+from services.releases.models import Device, Exposure, FeedbackItem, HealthSum, LayerRow, RolloutRow, StageRow
 from services.releases.verdict import Arm
 
 FAILED = frozenset({InstallStage.ROLLED_BACK, InstallStage.REFUSED})
@@ -60,8 +64,11 @@ def receive(session: Session, device_id: str, batch: FeedbackBatch, now: float) 
     installs = [event for event in batch.installs if _take(waiting, event.event_id)]
     installs.sort(key=lambda event: event.sequence)
     health = [report for report in batch.health if _take(waiting, report.report_id)]
+    before = _facts(device)
     newest = _describe(device, batch, installs, health, now)
-    placements = _placements(session, device_id, batch.tags)
+    placements = _placements(session, device_id, _facts(device))
+    if _facts(device) != before:
+        _moved(session, device_id, placements)
     stratum = batch.tags.device_class
     for event in installs:
         for placement in placements:
@@ -111,20 +118,38 @@ def _describe(
     device.running_digest = batch.running_digest
     device.slot_stage = batch.slot_stage.value
     device.state_epoch = batch.state_epoch
+    device.agent_version = batch.agent_version or device.agent_version
     causes = [event.cause.value for event in installs if event.stage in FAILED]
     device.last_cause = causes[-1] if causes else device.last_cause
     return True
 
 
-def _placements(session: Session, device_id: str, tags: DeviceTags) -> list[Placement]:
+def _facts(device: Device) -> Facts:
+    return facts_of(DeviceTags.model_validate(device.tags), device.agent_version)
+
+
+def follow_tags(session: Session, device: Device) -> None:
+    """The device got other tags: mark where they keep it and where not, in rollouts that are in progress."""
+    _moved(session, device.id, _placements(session, device.id, _facts(device)))
+
+
+def _moved(session: Session, device_id: str, placements: Sequence[Placement]) -> None:
+    included = [placement.rollout_id for placement in placements]
+    active = select(RolloutRow.id).where(RolloutRow.state.in_(ACTIVE))
+    condition = (Exposure.device_id == device_id, Exposure.rollout_id.in_(active))
+    session.execute(update(Exposure).where(*condition).values(moved=Exposure.rollout_id.not_in(included)))
+
+
+def _placements(session: Session, device_id: str, facts: Facts) -> list[Placement]:
     query = (
-        select(RolloutRow, StageRow.basis_points)
+        select(RolloutRow, StageRow.basis_points, LayerRow)
         .join(StageRow, (StageRow.rollout_id == RolloutRow.id) & (StageRow.index == RolloutRow.stage))
+        .outerjoin(LayerRow, LayerRow.name == RolloutRow.layer)
         .where(RolloutRow.state.in_(ACTIVE))
     )
     found = []
-    for row, points in session.execute(query):
-        if matches({name: tuple(values) for name, values in row.selector.items()}, tags):
+    for row, points, layer in session.execute(query):
+        if audience_of(row, layer).includes(device_id, facts):
             place = bucket(row.salt, device_id)
             found.append(Placement(row.id, row.digest, place, place < points))
     return found

@@ -8,23 +8,25 @@ from dataclasses import dataclass
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from contracts.device import DeviceTags
-from contracts.state import bucket
+from contracts.state import Audience, bucket
+from contracts.targeting import parse
 from contracts.wire.releases import DeviceRecord
 from services.kit.pages import PageRequest
-from services.releases.errors import BadSelector
 from services.releases.models import Device
-
-Selector = Mapping[str, Sequence[str]]
+from services.releases.rule_sql import condition
 
 
 @dataclass(frozen=True)
 class Eligible:
-    """Devices that a selector matches: buckets by class, and how many run a given bundle or any other."""
+    """Devices that an audience includes: buckets by class, and how many run a given bundle or any other.
+
+    `outside`: places in the layer of devices that tags and rule include, but not the slice.
+    """
 
     buckets: Mapping[str, Sequence[int]]
     already: int
     on_another: int
+    outside: Sequence[int] = ()
 
     @property
     def count(self) -> int:
@@ -35,26 +37,20 @@ class Eligible:
         return {name: len(places) for name, places in self.buckets.items()}
 
 
-def check_selector(selector: Selector) -> None:
-    """Raise BadSelector for a tag that no device has or a tag without values."""
-    unknown = sorted(set(selector) - set(DeviceTags.model_fields))
-    if unknown:
-        known = ", ".join(DeviceTags.model_fields)
-        raise BadSelector(f"selector names unknown tags {', '.join(unknown)}; known tags: {known}")
-    empty = sorted(name for name, values in selector.items() if not values)
-    if empty:
-        raise BadSelector(f"selector allows no value of {', '.join(empty)}; leave the tag out to allow all")
-
-
-def eligible(session: Session, selector: Selector, salt: str, digest: str) -> Eligible:
-    """Everyone the selector matches now, placed by `salt`."""
+def eligible(session: Session, audience: Audience, salt: str, digest: str) -> Eligible:
+    """Everyone the audience includes now, placed by `salt`."""
     buckets: dict[str, list[int]] = {}
+    outside: list[int] = []
     already = on_another = 0
-    for device_id, device_class, running in session.execute(_matching(selector)):
+    layer = audience.layer
+    for device_id, device_class, running in session.execute(matching(audience)):
+        if layer is not None and not layer.holds(device_id):
+            outside.append(bucket(layer.salt, device_id))
+            continue
         buckets.setdefault(device_class, []).append(bucket(salt, device_id))
         already += running == digest
         on_another += bool(running) and running != digest
-    return Eligible(buckets, already, on_another)
+    return Eligible(buckets, already, on_another, outside)
 
 
 def page(session: Session, request: PageRequest) -> Sequence[Device]:
@@ -79,8 +75,9 @@ def view(device: Device, polled: float | None) -> DeviceRecord:
     )
 
 
-def _matching(selector: Selector) -> Select[str, str, str]:
+def matching(audience: Audience) -> Select[str, str, str]:
+    """Devices whose tags the audience includes, wherever they lie in its layer."""
     query = select(Device.id, Device.device_class, Device.running_digest)
-    for name, values in selector.items():
+    for name, values in audience.selector.items():
         query = query.where(Device.tags[name].astext.in_(list(values)))
-    return query
+    return query.where(condition(parse(audience.rule))) if audience.rule else query

@@ -83,12 +83,29 @@ class BundleRow(Base):
     target_path: Mapped[str] = mapped_column(Text)
     targets: Mapped[list[str]] = mapped_column(ARRAY(Text))
     notes: Mapped[str] = mapped_column(Text)
+    provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default="{}")  # Any: JSON
+    created_by: Mapped[str] = mapped_column(Text, server_default="")
     revoked: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
     created: Mapped[float] = mapped_column(Float)
 
 
+class LayerRow(Base):
+    """A layer: rollouts in it never share a device. `salt` places every device, once and for all."""
+
+    __tablename__ = "layers"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    salt: Mapped[str] = mapped_column(Text)
+    created_by: Mapped[str] = mapped_column(Text)
+    created: Mapped[float] = mapped_column(Float)
+
+
 class RolloutRow(Base):
-    """A rollout. `version` is its ETag and changes with every change of state or stage."""
+    """A rollout. `version` is its ETag and changes with every change of state or stage.
+
+    In a layer it wants `layer_share` basis points, and holds the buckets from `layer_low` to `layer_high` once started.
+    """
 
     __tablename__ = "rollouts"
     __table_args__ = (
@@ -109,6 +126,13 @@ class RolloutRow(Base):
     stage: Mapped[int] = mapped_column(Integer, server_default="0")
     selector: Mapped[dict[str, list[str]]] = mapped_column(JSONB)
     selector_key: Mapped[str] = mapped_column(Text)
+    rule: Mapped[str] = mapped_column(Text, server_default="")
+    layer: Mapped[str | None] = mapped_column(ForeignKey(f"{SCHEMA}.layers.name"))
+    layer_share: Mapped[int] = mapped_column(Integer, server_default="0")
+    layer_low: Mapped[int | None] = mapped_column(Integer)
+    layer_high: Mapped[int | None] = mapped_column(Integer)
+    auto_start: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    approved_by: Mapped[str | None] = mapped_column(Text)
     requested: Mapped[list[int]] = mapped_column(ARRAY(Integer))
     salt: Mapped[str] = mapped_column(Text)
     soak_s: Mapped[float] = mapped_column(Float)
@@ -145,7 +169,10 @@ class StageRow(Base):
 
 
 class Exposure(Base):
-    """How far one device came with a rollout's bundle. `failed` never goes back to false."""
+    """How far one device came with a rollout's bundle. `failed` never goes back to false.
+
+    `moved`: its tags changed, so that the rollout is no longer for it.
+    """
 
     __tablename__ = "exposures"
     __table_args__ = ({"schema": SCHEMA},)
@@ -159,6 +186,7 @@ class Exposure(Base):
     failed: Mapped[bool] = mapped_column(Boolean)
     confirmed: Mapped[bool] = mapped_column(Boolean)
     heard: Mapped[bool] = mapped_column(Boolean)
+    moved: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
     cause: Mapped[str] = mapped_column(Text)
     started: Mapped[float] = mapped_column(Float)
     started_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=NOW)

@@ -29,16 +29,19 @@ from services.releases.verdict.guardrails import (
 )
 from services.releases.verdict.resampling import device_keys
 
+STAYS = Exposure.failed | ~Exposure.moved
+"""A device that moved out of the rollout is no longer waited for; a failure is never forgotten."""
 _QUIETLY = {"synchronize_session": False}  # the rows in hand keep what they said at this look
 
 
 @dataclass(frozen=True)
 class StageCounts:
-    """Devices of a stage: who began, who confirmed, who failed."""
+    """Devices of a stage: who began, who confirmed, who failed, whose tags took them out before they failed."""
 
     installed: int
     confirmed: int
     failed: int
+    moved: int
 
 
 def evidence(session: Session, row: RolloutRow, stages: list[StageRow], now: float) -> Evidence:
@@ -66,12 +69,13 @@ def _device(sums: HealthSum) -> DeviceHealth:
 def counts(session: Session, rollout_id: str, basis_points: int) -> StageCounts:
     """How the devices of a stage (buckets below `basis_points`) came along."""
     query = select(
-        func.count(),
-        func.count().filter(Exposure.confirmed),
+        func.count().filter(STAYS),
+        func.count().filter(Exposure.confirmed, STAYS),
         func.count().filter(Exposure.failed),
+        func.count().filter(~STAYS),
     ).where(Exposure.rollout_id == rollout_id, Exposure.bucket < basis_points)
-    installed, confirmed, failed = session.execute(query).one()
-    return StageCounts(installed, confirmed, failed)
+    installed, confirmed, failed, moved = session.execute(query).one()
+    return StageCounts(installed, confirmed, failed, moved)
 
 
 def _control_floor(stages: list[StageRow], index: int) -> int:
@@ -151,7 +155,7 @@ def _means(sums: HealthSum) -> dict[str, float]:
 
 
 def _installs(session: Session, row: RolloutRow, now: float) -> list[DeviceInstall]:
-    rows = session.scalars(select(Exposure).where(Exposure.rollout_id == row.id))
+    rows = session.scalars(select(Exposure).where(Exposure.rollout_id == row.id, STAYS))
     real = datetime.now(UTC) - timedelta(seconds=ROLLOUT.silent_floor_s)
     return [
         DeviceInstall(exposure.device_id, exposure.stratum, exposure.failed, _silent(exposure, row, now, real))

@@ -36,6 +36,11 @@ def clock() -> Clock:
     return clock_from_environment()
 
 
+def needs_second_person() -> bool:
+    """True where a rollout starts only after somebody else than its maker approved it."""
+    return settings().four_eyes
+
+
 def writable_repository(session: Session) -> UpdateRepository:
     """The repository, created on first use, locked for writing until the transaction ends."""
     session.execute(text("SELECT pg_advisory_xact_lock(hashtext('releases.repository'))"))

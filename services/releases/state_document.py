@@ -23,9 +23,10 @@ from contracts.state import DeviceState, RolloutEntry, Target, sign_state
 from contracts.wire.releases import RolloutState
 from services.kit.streams import connection
 from services.releases import service
+from services.releases.audience import audience_of
 from services.releases.domain.machine import ACTIVE
 from services.releases.limits import STATE
-from services.releases.models import BundleRow, Control, RolloutRow, StageRow, StateDocument
+from services.releases.models import BundleRow, Control, LayerRow, RolloutRow, StageRow, StateDocument
 
 CACHE_KEY = "releases:state"
 CONTROL_ID = 1
@@ -104,23 +105,28 @@ def _baseline(session: Session, control: Control) -> Target | None:
 def _entries(session: Session) -> list[RolloutEntry]:
     """Rollouts in progress first, newest first, then completed ones that hold for a part of the fleet."""
     query = (
-        select(RolloutRow, StageRow.basis_points, BundleRow)
+        select(RolloutRow, StageRow.basis_points, BundleRow, LayerRow)
         .join(StageRow, (StageRow.rollout_id == RolloutRow.id) & (StageRow.index == RolloutRow.stage))
         .join(BundleRow, BundleRow.digest == RolloutRow.digest)
+        .outerjoin(LayerRow, LayerRow.name == RolloutRow.layer)
         .where(RolloutRow.state.in_([*ACTIVE, RolloutState.COMPLETED]), ~BundleRow.revoked)
         .where(RolloutRow.state.in_(ACTIVE) | RolloutRow.standing)
         .order_by(RolloutRow.standing, RolloutRow.created.desc(), RolloutRow.id)
     )
-    return [
-        RolloutEntry(
-            id=row.id,
-            target=target_of(bundle),
-            salt=row.salt,
-            basis_points=points,
-            selector={name: tuple(values) for name, values in row.selector.items()},
-        )
-        for row, points, bundle in session.execute(query)
-    ]
+    return [_entry(row, points, bundle, layer) for row, points, bundle, layer in session.execute(query)]
+
+
+def _entry(row: RolloutRow, points: int, bundle: BundleRow, layer: LayerRow | None) -> RolloutEntry:
+    found = audience_of(row, layer)
+    return RolloutEntry(
+        id=row.id,
+        target=target_of(bundle),
+        salt=row.salt,
+        basis_points=points,
+        selector=found.guarded(),
+        rule=found.rule,
+        layer=found.layer,
+    )
 
 
 def _row(served: Served, state: DeviceState) -> StateDocument:

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console, Group
+from rich.markdown import Markdown
+from rich.markup import escape
 from rich.table import Column, Table
 
 from contracts.wire.releases import RolloutState
@@ -68,10 +70,34 @@ def bundle_table(items: list[Json]) -> Table:
     return table
 
 
+def bundle_report(item: Json) -> Group:
+    """One bundle: what it is, where it comes from, its release notes."""
+    facts = Table(show_header=False, box=None)
+    for name in ("digest", "release_version", "security_epoch", "length", "build_id", "created_by", "revoked"):
+        facts.add_row(name, str(item[name]))
+    provenance = item["provenance"]
+    for name in ("run", "mlflow_run", "gate_report"):
+        facts.add_row(name, provenance[name] or "-")
+    for name, digest in sorted(provenance["sources"].items()):
+        facts.add_row(f"source {name}", digest)
+    return Group(facts, Markdown(item["notes"] or "*no release notes*", hyperlinks=False))
+
+
+def layer_table(items: list[Json]) -> Table:
+    """Layers, a line for each part that is held, and one for what is free."""
+    table = Table("layer", "rollout", "from", "to", "share")
+    for item in items:
+        for claim in item["claims"]:
+            share = f"{(claim['high'] - claim['low']) / 100:g} %"
+            table.add_row(item["name"], claim["rollout"], str(claim["low"]), str(claim["high"]), share)
+        table.add_row(item["name"], "free", "", "", f"{item['free'] / 100:g} %")
+    return table
+
+
 def rollout_report(item: Json) -> Group:
     """One rollout: headline, stages, newest intervals."""
     headline = f"{item['id']}  release {item['release_version']}  {_coloured(item['state'])}  {item['cause']}"
-    parts: list[Any] = [headline, _stages(item)]
+    parts: list[Any] = [headline, *_audience(item), _stages(item)]
     newest = max((metric["at"] for metric in item["metrics"]), default=None)
     metrics = [metric for metric in item["metrics"] if metric["at"] == newest]
     if metrics:
@@ -86,10 +112,12 @@ def preflight_report(found: Json) -> Group:
     table = Table("stage", "devices")
     for stage in found["stages"]:
         table.add_row(f"{stage['basis_points'] / 100:g} %", str(stage["devices"]))
-    lines = [f"left out: {count}, {reason}" for reason, count in found["excluded"].items()]
+    lines = [f"left out: {count}, {escape(reason)}" for reason, count in found["excluded"].items()]
+    if found["silent"]:
+        lines.append(f"silent: {found['silent']} of them were not heard for as long as the rollout would wait")
     if found["supersedes"]:
         lines.append(f"it would end the running rollout {found['supersedes']}")
-    lines += [f"[red]cannot start[/] {words}" for words in found["obstacles"]]
+    lines += [f"[red]cannot start[/] {escape(words)}" for words in found["obstacles"]]
     return Group(counts, table, *lines)
 
 
@@ -98,7 +126,7 @@ def wait_for_end(fetch: Callable[[], Json], quiet: bool) -> Json:
     with Console(stderr=True, quiet=quiet).status("waiting") as status:
         while True:
             found = fetch()
-            if found["state"] not in (RolloutState.RUNNING, RolloutState.DRAFT):
+            if found["state"] not in (RolloutState.RUNNING, RolloutState.DRAFT, RolloutState.APPROVED):
                 return found
             stage = found["stages"][found["stage"]]
             progress = f"{stage['installed']} of {stage['targeted']} devices"
@@ -106,15 +134,25 @@ def wait_for_end(fetch: Callable[[], Json], quiet: bool) -> Json:
             time.sleep(POLL_S)
 
 
+def _audience(item: Json) -> list[str]:
+    lines = [f"rule: {escape(item['rule'])}"] if item["rule"] else []
+    if item["layer"]:
+        held = item["layer_slice"]
+        lines.append(f"layer: {item['layer']}" + (f", buckets {held[0]} to {held[1]}" if held else ""))
+    if item["approved_by"]:
+        lines.append(f"made by {item['created_by']}, approved by {item['approved_by']}")
+    return lines
+
+
 def _stages(item: Json) -> Table:
-    table = Table("stage", "exposed", "entered", "left", "targeted", "installed", "confirmed", "failed")
+    table = Table("stage", "exposed", "entered", "left", "targeted", "installed", "confirmed", "failed", "moved")
     for number, stage in enumerate(item["stages"], start=1):
         table.add_row(
             str(number),
             f"{stage['basis_points'] / 100:g} %",
             _moment(stage["entered"]),
             _moment(stage["left"]),
-            *(str(stage[name]) for name in ("targeted", "installed", "confirmed", "failed")),
+            *(str(stage[name]) for name in ("targeted", "installed", "confirmed", "failed", "moved")),
         )
     return table
 

@@ -34,6 +34,11 @@ def rollout(session: Session, row: RolloutRow, looks: int) -> Rollout:
         stage=row.stage,
         stages=_stages(session, row),
         selector={name: tuple(values) for name, values in row.selector.items()},
+        rule=row.rule,
+        layer=row.layer or "",
+        layer_slice=_slice(row),
+        created_by=row.created_by,
+        approved_by=row.approved_by or "",
         verdict=row.verdict,
         cause=row.cause,
         version=row.version,
@@ -42,6 +47,10 @@ def rollout(session: Session, row: RolloutRow, looks: int) -> Rollout:
         created=row.created,
         finished=row.finished,
     )
+
+
+def _slice(row: RolloutRow) -> tuple[int, int] | None:
+    return None if row.layer_low is None or row.layer_high is None else (row.layer_low, row.layer_high)
 
 
 def _stages(session: Session, row: RolloutRow) -> tuple[StageProgress, ...]:
@@ -63,4 +72,5 @@ def _stage(session: Session, row: RolloutRow, stage: StageRow) -> StageProgress:
         installed=found.installed,
         confirmed=found.confirmed,
         failed=found.failed,
+        moved=found.moved,
     )

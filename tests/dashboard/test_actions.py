@@ -22,6 +22,9 @@ def _form(client: httpx.Client, path: str) -> dict[str, str]:
     ("verb", "before", "after"),
     [
         ("start", RolloutState.DRAFT, RolloutState.RUNNING),
+        ("start", RolloutState.APPROVED, RolloutState.RUNNING),
+        ("approve", RolloutState.DRAFT, RolloutState.APPROVED),
+        ("reject", RolloutState.DRAFT, RolloutState.KILLED),
         ("rollback", RolloutState.COMPLETED, RolloutState.ROLLED_BACK),
         ("pause", RolloutState.RUNNING, RolloutState.PAUSED),
         ("resume", RolloutState.PAUSED, RolloutState.RUNNING),

@@ -269,6 +269,8 @@ def _finished(rollout_id: str) -> Rollout:
 
 
 MOVES = {
+    "approve": RolloutState.APPROVED,
+    "reject": RolloutState.KILLED,
     "start": RolloutState.RUNNING,
     "pause": RolloutState.PAUSED,
     "resume": RolloutState.RUNNING,

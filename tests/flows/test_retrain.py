@@ -91,7 +91,13 @@ def test_the_rollout_needs_nobody_and_carries_the_built_bundle(
     _, twin, _ = finished
     assert twin.rollouts[0].auto_start
     assert twin.rollouts[0].digest == "d" * 96
-    assert twin.registered == ["build-t"]
+    (registered,) = twin.registered
+    assert registered.build_id == "build-t"
+    assert registered.provenance.run == "t"
+    assert registered.provenance.mlflow_run is None, "no tracking server, and none is invented"
+    assert registered.provenance.gate_report == "/builds/v1/builds/build-t"
+    assert set(registered.provenance.sources) >= {"corpus", "model.onnx", "parent-model.onnx"}
+    assert "| gain over the parent |" in registered.notes
 
 
 def test_the_new_training_set_holds_the_hard_conditions(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:

@@ -20,6 +20,7 @@ from tests.support.platform import Tokens
 
 OLD = "0" * 96
 TABLES = (
+    "layers, "
     "decisions, exposures, health, rollout_stages, rollouts, bundles, feedback_items, devices, "
     "enrolment_tokens, alerts, state_documents"
 )

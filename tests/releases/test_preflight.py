@@ -40,6 +40,42 @@ def test_it_counts_who_matches_who_runs_it_already_and_who_is_left_out_and_why(w
     assert found["stages"][-1] == {"basis_points": 10_000, "devices": 30}
 
 
+def test_it_says_who_the_rule_the_layer_the_class_and_silence_leave_out(world: World) -> None:
+    digest = world.register()
+    world.enrol(20, OLD, network="good")
+    world.enrol(6, OLD, network="weak")
+    world.enrol(5, OLD, network="good", device_class="npu-8t")
+    world.client.post("/releases/v1/layers", token=world.operator, json={"name": "a"})
+    holder = world.rollout(world.register(), rule='device_class != "npu-8t"', layer="a", layer_share=5_000)
+    found = ahead(world, digest, rule='network == "good" and version < "9"', layer="a", layer_share=5_000)
+    excluded = found["excluded"]
+    assert excluded['the rule wants network == "good"'] == 6
+    held = excluded[f"layer a: held by {holder.id}"]
+    foreign = excluded["the bundle has no program for npu-8t"]
+    assert found["matching"] + held == 25
+    assert 0 < foreign <= 5
+    assert "5 of class npu-8t" in found["obstacles"][0] or f"{foreign} of class npu-8t" in found["obstacles"][0]
+    assert found["silent"] == 0
+    world.clock.sleep(72 * 3_600)
+    world.live()
+    world.clock.sleep(72 * 3_600)
+    for device in world.devices[:4]:
+        world.feedback(device, [], [world.report(device)])
+    later = ahead(world, digest, rule='network == "good"')
+    assert later["silent"] == 25 - 4, "who reported is not silent"
+    world.state(world.devices[5])
+    again = ahead(world, digest, rule='network == "good"')
+    assert again["silent"] == 25 - 5, "neither is who polled"
+
+
+def test_a_full_layer_is_an_obstacle(world: World) -> None:
+    world.enrol(20, OLD)
+    world.client.post("/releases/v1/layers", token=world.operator, json={"name": "b"})
+    world.rollout(world.register(), rule='device_class == "npu-2t"', layer="b", layer_share=9_000)
+    found = ahead(world, world.register(), layer="b", layer_share=2_000)
+    assert "1000 of 10000 buckets free" in found["obstacles"][0]
+
+
 def test_it_writes_nothing(world: World) -> None:
     world.enrol(10, OLD)
     digest = world.register()

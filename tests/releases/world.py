@@ -73,14 +73,21 @@ class World:
         self.devices: list[FakeDevice] = []
 
     def register(self, **options: Any) -> str:
-        answer = self.client.post(
+        return self.upload(self.service, **options)
+
+    def upload(self, token: str, notes: str = "", **options: Any) -> str:
+        answer = self.try_upload(token, notes, **options)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["digest"])
+
+    def try_upload(self, token: str, notes: str = "", **options: Any) -> httpx.Response:
+        return self.client.post(
             "/releases/v1/bundles/uploads",
-            token=self.service,
+            token=token,
+            params={"notes": notes},
             content=bundle_bytes(self.folder, **options),
             headers={"Content-Type": "application/octet-stream"},
         )
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["digest"])
 
     def enrolment_token(self, uses: int = 1_000, ttl_s: int = 600) -> str:
         body = {"uses": uses, "ttl_s": ttl_s}

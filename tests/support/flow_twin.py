@@ -11,6 +11,7 @@ from contracts.wire import (
     Build,
     BuildRequest,
     BuildState,
+    BundleRegistration,
     Cluster,
     Coverage,
     CoverageState,
@@ -33,7 +34,7 @@ class FlowPlatformTwin:
         self.models: dict[str, bytes] = {}
         self.batches: list[TrainingVectorBatch] = []
         self.rollouts: list[RolloutRequest] = []
-        self.registered: list[str] = []
+        self.registered: list[BundleRegistration] = []
 
     def clusters(self) -> tuple[Cluster, ...]:
         vectors = tuple(tuple(map(float, row)) for row in self._members)
@@ -70,8 +71,8 @@ class FlowPlatformTwin:
     def start_curation(self) -> None:
         return None
 
-    def register_bundle(self, build_id: str, notes: str) -> None:
-        self.registered.append(build_id)
+    def register_bundle(self, request: BundleRegistration) -> None:
+        self.registered.append(request)
 
     def start_rollout(self, request: RolloutRequest, key: str) -> Rollout:
         self.rollouts.append(request)

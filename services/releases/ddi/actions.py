@@ -98,7 +98,7 @@ def _wanted(session: Session, device: Device) -> Target | None:
     state = verify_state(served.document, service.keys().state_key().public_key(), 0)
     if state.killed:
         return None
-    return choose_target(state, device.id, DeviceTags.model_validate(device.tags))
+    return choose_target(state, device.id, DeviceTags.model_validate(device.tags), device.agent_version)
 
 
 def _live(session: Session, device_id: str) -> DdiAction | None:

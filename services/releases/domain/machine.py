@@ -14,11 +14,13 @@ from contracts.wire.releases import RolloutState
 from services.releases.verdict import Decision, Judgement
 
 ACTIVE = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
+WAITING = frozenset({RolloutState.DRAFT, RolloutState.APPROVED})
 
 
 class Event(StrEnum):
     """What can happen to a rollout."""
 
+    APPROVE = "approve"
     START = "start"
     ADVANCE = "advance"
     COMPLETE = "complete"
@@ -30,7 +32,10 @@ class Event(StrEnum):
 
 TRANSITIONS: dict[tuple[RolloutState, Event], RolloutState] = {
     (RolloutState.DRAFT, Event.START): RolloutState.RUNNING,
+    (RolloutState.DRAFT, Event.APPROVE): RolloutState.APPROVED,
     (RolloutState.DRAFT, Event.KILL): RolloutState.KILLED,
+    (RolloutState.APPROVED, Event.START): RolloutState.RUNNING,
+    (RolloutState.APPROVED, Event.KILL): RolloutState.KILLED,
     (RolloutState.RUNNING, Event.ADVANCE): RolloutState.RUNNING,
     (RolloutState.RUNNING, Event.COMPLETE): RolloutState.COMPLETED,
     (RolloutState.RUNNING, Event.PAUSE): RolloutState.PAUSED,

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import APIRouter, Body, Depends, Query
 from sqlalchemy import select
 
-from contracts.wire.releases import BundleRecord, BundleRegistration, OperatorAction
+from contracts.wire.releases import BundleRecord, BundleRegistration, Notes, OperatorAction
 from services.kit.auth import Subject, requires
 from services.kit.clients import ServiceClient
 from services.kit.database import SessionDep
@@ -44,7 +44,7 @@ def register_bundle(
     """Fetch a passed build from the builds service and sign it into the update repository."""
 
     def work() -> BundleRecord:
-        row = bundles.register_build(session, subject, builds, request.build_id, request.notes)
+        row = bundles.register_build(session, subject, builds, request)
         return bundles.view(row)
 
     return once(session, subject, key, request.model_dump_json().encode(), BundleRecord, work)
@@ -55,10 +55,10 @@ def upload_bundle(
     body: Annotated[bytes, Body(media_type="application/octet-stream")],
     subject: Writer,
     session: SessionDep,
-    notes: str = "",
+    notes: Annotated[Notes, Query()] = "",
 ) -> BundleRecord:
     """Register a bundle file that an operator built elsewhere; the same file again changes nothing."""
-    return bundles.view(bundles.register(session, subject, body, notes[:4_000]))
+    return bundles.view(bundles.register(session, subject, body, notes))
 
 
 @router.get("/v1/bundles")

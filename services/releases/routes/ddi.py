@@ -11,6 +11,7 @@ from services.kit.audit import record
 from services.kit.auth import Subject, issue_token, requires
 from services.kit.database import SessionDep
 from services.kit.problems import NotFound, TooManyRequests, Unauthorized, declare
+from services.releases import feedback
 from services.releases.ddi import actions, artifacts
 from services.releases.ddi.devices import describe, device_of, speaks_ddi
 from services.releases.ddi.messages import ConfigData, ConfirmationFeedback, Feedback
@@ -72,6 +73,7 @@ def ddi_config_data(
     """The device's attributes; those that are tags of ours decide which releases it gets."""
     device, own = device_of(session, subject, tenant, controller_id)
     describe(device, own, config)
+    feedback.follow_tags(session, device)
     return Response()
 
 

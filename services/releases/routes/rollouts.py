@@ -1,5 +1,6 @@
 """Rollouts: create, look, act. Edits carry the ETag that was seen in If-Match; 412 when somebody was faster."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Response
@@ -13,13 +14,16 @@ from services.kit.database import SessionDep
 from services.kit.idempotency import IdempotencyKey, KeyReused, StillRunning, once
 from services.kit.pages import Page, PageDep, page_of
 from services.kit.problems import FieldError, MalformedPayload, declare
-from services.releases import rollouts, views
+from services.releases import approval, rollouts, views
 from services.releases.domain.machine import Event
 from services.releases.errors import (
     BadSelector,
+    LayerFull,
     NobodyMatches,
+    NotApproved,
     NotReleasable,
     UnknownBundle,
+    UnknownLayer,
     UnknownRollout,
     VersionMismatch,
     WrongState,
@@ -27,13 +31,16 @@ from services.releases.errors import (
 from services.releases.limits import ROLLOUT
 from services.releases.models import DecisionRow, RolloutRow
 from services.releases.preflight import Preflight, preflight
+from services.releases.routes.device import SEEN
 
 router = APIRouter(tags=["releases: rollouts"])
 Reader = Annotated[Subject, requires("releases:read")]
 Writer = Annotated[Subject, requires("releases:write")]
 IfMatch = Annotated[str | None, Header(max_length=64)]
-CREATE_PROBLEMS = declare(UnknownBundle, NotReleasable, NobodyMatches, WrongState, BadSelector, KeyReused, StillRunning)
-ACTION_PROBLEMS = declare(UnknownRollout, WrongState, VersionMismatch, NobodyMatches, NotReleasable, StillRunning)
+START_PROBLEMS = (NotReleasable, NobodyMatches, WrongState, LayerFull, NotApproved, StillRunning)
+CREATE_PROBLEMS = declare(UnknownBundle, UnknownLayer, BadSelector, KeyReused, *START_PROBLEMS)
+ACTION_PROBLEMS = declare(UnknownRollout, VersionMismatch, *START_PROBLEMS)
+Change = Callable[[int | None], RolloutRow]
 
 
 class DecisionItem(BaseModel):
@@ -60,7 +67,10 @@ def create_rollout(
     response: Response,
     key: IdempotencyKey = None,
 ) -> Rollout:
-    """A staged release; with `auto_start` it begins at once and needs no person until something is wrong."""
+    """A staged release; with `auto_start` it begins at once and needs no person until something is wrong.
+
+    Where two people decide, it waits as a draft, and begins when the second one approves it.
+    """
 
     def work() -> Rollout:
         return views.rollout(session, rollouts.create(session, subject, request), looks=0)
@@ -70,10 +80,10 @@ def create_rollout(
     return made
 
 
-@router.post("/v1/rollout-preflights", responses=declare(UnknownBundle, BadSelector))
+@router.post("/v1/rollout-preflights", responses=declare(UnknownBundle, UnknownLayer, BadSelector))
 def preflight_rollout(request: RolloutRequest, subject: Writer, session: SessionDep) -> Preflight:
     """Who a rollout would reach, who is left out and why, and what forbids it; nothing is started."""
-    return preflight(session, subject, request)
+    return preflight(session, subject, request, SEEN)
 
 
 @router.get("/v1/rollouts")
@@ -106,6 +116,42 @@ def list_decisions(rollout_id: str, _subject: Reader, session: SessionDep, reque
         lambda row: DecisionItem.model_validate(row, from_attributes=True),
         lambda row: (row.id,),
     )
+
+
+@router.post("/v1/rollouts/{rollout_id}/approve", responses=ACTION_PROBLEMS)
+def approve_rollout(
+    rollout_id: str,
+    action: OperatorAction,
+    subject: Writer,
+    session: SessionDep,
+    response: Response,
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Rollout:
+    """Approve a draft that somebody else made; it starts when its maker wished so."""
+
+    def change(version: int | None) -> RolloutRow:
+        return approval.approve(session, subject, rollout_id, action.reason, version)
+
+    return _changed(session, subject, f"approve {rollout_id}", change, action, if_match, key, response)
+
+
+@router.post("/v1/rollouts/{rollout_id}/reject", responses=ACTION_PROBLEMS)
+def reject_rollout(
+    rollout_id: str,
+    action: OperatorAction,
+    subject: Writer,
+    session: SessionDep,
+    response: Response,
+    if_match: IfMatch = None,
+    key: IdempotencyKey = None,
+) -> Rollout:
+    """End a rollout that has not started, for good."""
+
+    def change(version: int | None) -> RolloutRow:
+        return approval.reject(session, subject, rollout_id, action.reason, version)
+
+    return _changed(session, subject, f"reject {rollout_id}", change, action, if_match, key, response)
 
 
 @router.post("/v1/rollouts/{rollout_id}/start", responses=ACTION_PROBLEMS)
@@ -174,13 +220,28 @@ def _act(
     key: str | None,
     response: Response,
 ) -> Rollout:
+    def change(version: int | None) -> RolloutRow:
+        return rollouts.act(session, subject, rollout_id, event, action.reason, version)
+
+    return _changed(session, subject, f"{event} {rollout_id}", change, action, if_match, key, response)
+
+
+def _changed(
+    session: Session,
+    subject: Subject,
+    what: str,
+    change: Change,
+    action: OperatorAction,
+    if_match: str | None,
+    key: str | None,
+    response: Response,
+) -> Rollout:
     version = _version(if_match)
+    request = f"{what} {action.model_dump_json()}".encode()
 
     def work() -> Rollout:
-        row = rollouts.act(session, subject, rollout_id, event, action.reason, version)
-        return views.rollout(session, row, looks=1)
+        return views.rollout(session, change(version), looks=1)
 
-    request = f"{event} {rollout_id} {action.model_dump_json()}".encode()
     changed = once(session, subject, key, request, Rollout, work)
     response.headers["ETag"] = _etag(changed.version)
     return changed
