@@ -1,7 +1,8 @@
 """Tokens that were just checked, for routes that whole fleets poll: memory, then one cache read, then the database.
 
-Only for reading what is no secret (the signed state document): a token that was revoked may go on reading it for at
-most `POLL_TOKENS.memory_s` + `POLL_TOKENS.cached_s`. Every other route asks the database each time.
+Only for reading what is no secret (the signed state document): a token that was revoked may go on reading it for
+`POLL_TOKENS.memory_s`, and for `POLL_TOKENS.cached_s` more where the cache was down when it was revoked. Every other
+route asks the database each time.
 
 Invariants: the secret is compared in constant time at every step; the cache holds hashes of secrets, never secrets;
 what is held in memory is bounded, the oldest goes first; a cache that does not answer costs speed only.
@@ -10,6 +11,7 @@ what is held in memory is bounded, the oldest goes first; a cache that does not 
 from __future__ import annotations
 
 import hmac
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -119,4 +121,4 @@ def _recall(token_id: str, hashed: bytes) -> Subject | None:
 
 def _remember(subject: Subject, hashed: bytes, life_s: float) -> None:
     known = {"hash": hashed.hex(), "kind": subject.kind, "id": subject.id, "scopes": sorted(subject.scopes)}
-    token_cache.remember(subject.token_id, known, min(POLL_TOKENS.cached_s, life_s))
+    token_cache.remember(subject.token_id, known, min(random.uniform(0.5, 1.0) * POLL_TOKENS.cached_s, life_s))

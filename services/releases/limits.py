@@ -39,12 +39,16 @@ class DeltaLimits:
 
 @dataclass(frozen=True)
 class StateLimits:
-    """The device state document: how long it is valid, how long a device or a proxy may keep it."""
+    """The device state document: how long it is valid, how long a device or a proxy may keep it.
+
+    A worker puts it into the cache again every `refresh_s`, well before `cached_s` ends.
+    """
 
     life_s: int = DAY
     ttl_s: int = 30
     memory_s: float = 1.0
     cached_s: int = 30
+    refresh_s: float = 10.0
     kept: int = 1_000
 
 

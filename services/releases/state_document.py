@@ -1,10 +1,13 @@
 """Builds, signs and serves the device state document.
 
 `publish` runs in the transaction of the change that the document expresses, so a document never says what was not
-committed. Serving reads memory, then the cache, then the database; a poll writes nothing.
+committed. Serving reads memory, then the cache, then the database; a poll writes nothing. A worker puts the newest
+document into the cache again every `STATE.refresh_s`, so the cache never runs out under the polls while a worker lives;
+without one, a poll's renewal asks the database once in `STATE.cached_s`.
 
 Invariants: the epoch only grows, also after the database was restored from a backup (it is never below the real
-time in seconds); the cache holds committed documents only and heals itself within `STATE.cached_s`.
+time in seconds); the cache holds committed documents only, never an older one over a newer one, and heals itself
+within `STATE.cached_s`.
 """
 
 from __future__ import annotations
@@ -30,6 +33,13 @@ from services.releases.models import BundleRow, Control, LayerRow, RolloutRow, S
 
 CACHE_KEY = "releases:state"
 CONTROL_ID = 1
+_EPOCH_BYTES = 8
+_KEEP_NEWEST = """
+local held = redis.call('GETRANGE', KEYS[1], 0, 7)
+if #held == 8 and struct.unpack('>I8', held) > struct.unpack('>I8', ARGV[1]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return 1
+"""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,13 @@ def renew_if_aged(session: Session) -> bool:
         return False
     publish(session)
     return True
+
+
+def refresh_cache(session: Session) -> None:
+    """Put the newest committed document into the cache again, before it runs out there."""
+    served = latest(session)
+    if served is not None:
+        remember(served)
 
 
 def target_of(bundle: BundleRow) -> Target:
@@ -193,10 +210,10 @@ class StateCache:
 
 
 def remember(served: Served) -> None:
-    """Put a committed document into the cache; without the cache, readers use the database."""
+    """Put a committed document into the cache, unless a newer one is there; without it, readers use the database."""
     try:
-        value = served.epoch.to_bytes(8, "big") + served.document
-        connection().set(CACHE_KEY, value, ex=STATE.cached_s)
+        value = served.epoch.to_bytes(_EPOCH_BYTES, "big") + served.document
+        connection().eval(_KEEP_NEWEST, 1, CACHE_KEY, value, STATE.cached_s)
     except redis.RedisError:
         return
 
@@ -207,4 +224,6 @@ def recall() -> Served | None:
         value = connection().get(CACHE_KEY)
     except redis.RedisError:
         return None
-    return Served(int.from_bytes(value[:8], "big"), value[8:]) if isinstance(value, bytes) else None
+    if not isinstance(value, bytes):
+        return None
+    return Served(int.from_bytes(value[:_EPOCH_BYTES], "big"), value[_EPOCH_BYTES:])

@@ -1,6 +1,6 @@
-"""Background work of releases: the rollouts' tick, and keeping signed documents fresh.
+"""Background work of releases: the rollouts' tick, and keeping signed documents fresh and in the cache.
 
-Both are idempotent: a tick that comes twice decides the same, a renewal that is not due does nothing.
+All are idempotent: a tick that comes twice decides the same, a renewal that is not due does nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sqlalchemy import delete
 from services.kit.database import transaction, try_lock
 from services.kit.tasks import beat, task
 from services.releases import production, service, state_document, ticks
-from services.releases.limits import DEVICE
+from services.releases.limits import DEVICE, STATE
 from services.releases.models import FeedbackItem
 
 
@@ -31,6 +31,14 @@ def renew() -> None:
         if try_lock(session, "releases.renew"):
             service.writable_repository(session).refresh()
             state_document.renew_if_aged(session)
+
+
+@beat("releases.cache", seconds=STATE.refresh_s)
+@task(queue="releases", time_limit=60)
+def refresh() -> None:
+    """Keep the state document in the cache, so that polls never come to the database for it."""
+    with transaction() as session:
+        state_document.refresh_cache(session)
 
 
 @beat("releases.forget", seconds=3600)

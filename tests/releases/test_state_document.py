@@ -178,3 +178,37 @@ def reads() -> int:
     """Reads that the cache has answered."""
     found = connection().info("commandstats")
     return sum(found.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("get", "mget", "hget", "hmget"))
+
+
+def test_a_worker_keeps_the_document_in_the_cache_so_that_no_poll_comes_to_the_database(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_document, "STATE", replace(state_document.STATE, memory_s=0.0))
+    device = world.enrol(1, OLD)[0]
+    etag = world.client.get(PATH, token=device.token).headers["etag"]
+    connection().delete(state_document.CACHE_KEY)  # its time is over
+    tasks.refresh()
+    assert connection().ttl(state_document.CACHE_KEY) > state_document.STATE.refresh_s
+    with statements() as seen:
+        answer = world.client.get(PATH, token=device.token, headers={"If-None-Match": etag})
+    assert answer.status_code == 304
+    assert seen == []
+
+
+def test_an_older_document_never_replaces_a_newer_one_in_the_cache() -> None:
+    older, newer = (state_document.Served(epoch, b"document") for epoch in (255, 256))
+    connection().delete(state_document.CACHE_KEY)
+    for served in (newer, older):
+        state_document.remember(served)
+    assert state_document.recall() == newer
+    connection().delete(state_document.CACHE_KEY)
+
+
+def test_tokens_stay_cached_for_hours_and_not_all_equally_long(world: World) -> None:
+    longest = known_tokens.POLL_TOKENS.cached_s
+    devices = world.enrol(6, OLD)
+    for device in devices:
+        world.client.get(PATH, token=device.token)
+    lives = [connection().ttl(f"kit:token:{device.token.split('_')[1]}") for device in devices]
+    assert all(longest / 2 - 60 <= life <= longest for life in lives)
+    assert len(set(lives)) > 1

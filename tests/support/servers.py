@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,11 +56,13 @@ class Server:
 
 
 @contextmanager
-def postgres_server(folder: Path, *, durable: bool = False) -> Iterator[tuple[Postgres, Server]]:
-    """A fresh PostgreSQL in `folder`; not durable by default, for speed."""
+def postgres_server(
+    folder: Path, *, durable: bool = False, options: Sequence[str] = ()
+) -> Iterator[tuple[Postgres, Server]]:
+    """A fresh PostgreSQL in `folder`; not durable by default, for speed. `options` of its command line are added."""
     postgres = Postgres(folder / "postgres", free_port(), PASSWORD)
     postgres.create()
-    command = [*postgres.command(), "-c", "max_connections=200", *(() if durable else DATABASE_ALONE)]
+    command = [*postgres.command(), "-c", "max_connections=200", *(() if durable else DATABASE_ALONE), *options]
     server = Server(command, postgres.ready, folder / "postgres.log", True, lambda: clear_stale_lock(postgres.data))
     try:
         yield postgres, server
