@@ -31,6 +31,14 @@ from contracts.wire.drift import (
 )
 from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse, EnrolmentTokenRequest
 from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
+from contracts.wire.keys import (
+    BundleKey,
+    BundleKeyRequest,
+    ContentKeys,
+    KeyGeneration,
+    KeyRevocation,
+    SigningKeyRotation,
+)
 from contracts.wire.limits import WireLimits
 from contracts.wire.releases import (
     BundleRecord,
@@ -55,6 +63,8 @@ __all__ = [
     "BuildList",
     "BuildRequest",
     "BuildState",
+    "BundleKey",
+    "BundleKeyRequest",
     "BundleRecord",
     "BundleRegistration",
     "Cause",
@@ -63,6 +73,7 @@ __all__ = [
     "Cohort",
     "CohortDay",
     "CohortList",
+    "ContentKeys",
     "Coverage",
     "CoverageState",
     "CurationRun",
@@ -82,6 +93,8 @@ __all__ = [
     "HealthReport",
     "InstallEvent",
     "InstallStage",
+    "KeyGeneration",
+    "KeyRevocation",
     "KillSwitch",
     "MetricInterval",
     "MovedDirection",
@@ -91,6 +104,7 @@ __all__ = [
     "RolloutRequest",
     "RolloutState",
     "SegmentUpload",
+    "SigningKeyRotation",
     "StageProgress",
     "TrainingVector",
     "TrainingVectorBatch",

@@ -33,5 +33,5 @@ class TeeRefused(AgentError):
     """A final no."""
 
     def __init__(self, why: Why, message: str) -> None:
-        super().__init__(f"the trusted environment refused ({why.name.lower().replace('_', ' ')}): {message}")
+        super().__init__(f"sealed bundle refused ({why.name.lower().replace('_', ' ')}): {message}")
         self.why = why

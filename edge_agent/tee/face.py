@@ -15,7 +15,7 @@ class PublicKeys:
 
 
 class TrustedEnvironment(Protocol):
-    """Raises TeeUnavailable, TeeRefused. A call may take as long as `LIMITS.tee_s` allows: never from the frame loop."""
+    """Raises TeeUnavailable, TeeRefused. A call may take `LIMITS.tee_s`: never make one from the frame loop."""
 
     def public(self) -> PublicKeys:
         """Keys that may be known to everybody."""

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from services.releases.routes import bundles, ddi, device, fleet, rollouts
+from services.releases.routes import bundles, ddi, device, fleet, keys, rollouts
 
 router = APIRouter()
-for part in (device, bundles, rollouts, fleet, ddi):
+for part in (device, bundles, rollouts, fleet, keys, ddi):
     router.include_router(part.router)
