@@ -20,9 +20,10 @@ from edge_agent.runtime.backend import BackendError
 from edge_agent.runtime.npu import NpuError
 from edge_agent.slots import Slots
 from edge_agent.store import BundleStore
+from edge_agent.tee import TeeRefused, TeeUnavailable
 
 log = logging.getLogger(__name__)
-UNUSABLE = (BundleError, NpuError, BackendError, ObserverError, OSError)
+UNUSABLE = (BundleError, NpuError, BackendError, ObserverError, OSError, TeeUnavailable, TeeRefused)
 
 
 class Bundles:
@@ -32,6 +33,7 @@ class Bundles:
         self.store, self._loader, self._factory = store, loader, factory
         self._verified: set[str] = set()
         self._guard = WeightGuard()
+        self._floor_told = 0
         self.verifications = 0
         self.loads = 0
         try:
@@ -72,9 +74,23 @@ class Bundles:
 
     def at_hand(self, slots: Slots) -> dict[str, Path]:
         """Bundle files of this device by digest: what a delta may start from."""
-        paths = {digest: self.store.path(digest) for digest in slots.digests()}
-        found = {digest: path for digest, path in paths.items() if path.exists()}
+        paths = {digest: self.store.find(digest) for digest in slots.digests()}
+        found = {digest: path for digest, path in paths.items() if path is not None}
         return {self.built_in.digest: self._factory, **found}
+
+    def is_sealed(self, digest: str) -> bool:
+        """Whether opening this bundle needs the trusted environment."""
+        return self.store.find(digest) == self.store.stored_path(digest)
+
+    def raise_floor(self, epoch: int) -> None:
+        """Let the trusted environment know the security floor; one that does not answer hears it another time."""
+        tee = self.store.tee
+        if tee is None or epoch <= self._floor_told or not self.store.sealed_used:
+            return
+        try:
+            self._floor_told = tee.raise_floor(epoch)
+        except (TeeUnavailable, TeeRefused) as error:
+            log.warning("the trusted environment has not heard of security floor %d: %s", epoch, error)
 
     def intact(self, digest: str) -> bool:
         """Tell whether the weights in memory are still the verified ones; a bundle that is not loses its standing."""

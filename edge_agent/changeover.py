@@ -24,6 +24,7 @@ from edge_agent.playback import Playback
 from edge_agent.slot_store import SlotStore
 from edge_agent.slots import (
     Slots,
+    SlotState,
     confirm,
     count_end,
     count_start,
@@ -32,6 +33,7 @@ from edge_agent.slots import (
     roll_back,
     use_built_in,
 )
+from edge_agent.tee import TeeUnavailable
 from edge_agent.trial import TrialWatch
 from edge_agent.update import Change
 
@@ -136,6 +138,7 @@ class Changeover:
         self.owing.clear()
         try:
             self._slots.flush()
+            self._bundles.raise_floor(self.slots.security_floor)
             self._journal.write()
             told = [entry for entry in self.slots.untold if self._journal.tell(entry)]
             if told:
@@ -166,12 +169,26 @@ class Changeover:
         self._count_since(known)
         if self.slots.on_trial and playback.digest == self.slots.running.digest:
             self._trial.begin(self._clock.now())
+            self._fallback = self._sealed_before()
         return playback
+
+    def _sealed_before(self) -> Playback | None:
+        """Open what a failing trial would go back to, when that takes longer than a frame may wait."""
+        before = self.slots.slot(self.slots.previous)
+        if before.state is not SlotState.CONFIRMED or not self._bundles.is_sealed(before.digest):
+            return None
+        try:
+            return self._bundles.open(before.digest)
+        except UNUSABLE as error:
+            log.warning("the bundle before the trial cannot be opened now: %s", error)
+            return None
 
     def _usable(self) -> Playback:
         for _ in range(2):
             try:
                 return self._bundles.for_slots(self.slots)
+            except TeeUnavailable as error:
+                self._commit(partial(use_built_in, cause=Cause.TEE_FAILED, detail=str(error)))
             except UNUSABLE as error:
                 self._commit(partial(roll_back, cause=Cause.DAMAGED, detail=str(error)))
         return self._bundles.built_in
@@ -184,7 +201,10 @@ class Changeover:
 
     def _roll_back(self, verdict: Verdict) -> None:
         known = self.slots.left
-        after = self._decide(partial(roll_back, cause=verdict.cause, detail=verdict.detail))
+        before = self.slots.slot(self.slots.previous).digest
+        in_reach = self._fallback is not None or not self._bundles.is_sealed(before)
+        leave = roll_back if in_reach else use_built_in  # no frame waits for the trusted environment
+        after = self._decide(partial(leave, cause=verdict.cause, detail=verdict.detail))
         self.playback = self._before_trial(after)
         self._fallback = None
         self._count_since(known)

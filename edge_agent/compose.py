@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from contracts.clock import Clock
@@ -14,7 +15,7 @@ from edge_agent.agent import Agent, LoopSettings, Parts, Platform
 from edge_agent.bundles import Bundles
 from edge_agent.config import AgentConfig, DriftConfig, HardConfig, HealthConfig, TrialConfig
 from edge_agent.disk import Disk
-from edge_agent.enrol import Identity, enrol, load_identity, lone_identity
+from edge_agent.enrol import Identity, device_key, enrol, load_identity, lone_identity
 from edge_agent.errors import EnrolmentError
 from edge_agent.journal import Journal
 from edge_agent.observation import Observation, ObservationSettings
@@ -25,13 +26,18 @@ from edge_agent.outbox import Outbox
 from edge_agent.pace import Cap
 from edge_agent.platform import HttpStateFeed, Mail, StateFeed, StateKeeper
 from edge_agent.playback import Loader
+from edge_agent.sealed import KeyDesk, SealedBundles
 from edge_agent.sinks import Mp4Sink, NullSink, Sink
 from edge_agent.slot_store import SlotStore
 from edge_agent.sources import Source, open_source
 from edge_agent.store import BundleStore
+from edge_agent.tee.client import TeeProcess
 from edge_agent.transport import Transport
 from edge_agent.update import UpdateExecutor
 from edge_agent.updater import MetadataCache, SignedRepository
+
+TEE_FOLDER = "tee"
+"""Stands for the fuses of a chip: only the process of the emulated trusted environment reads it."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class DeviceSettings:
     outbox_bytes: int = 8 * 1024 * 1024
     download_bytes_per_s: float = 0.0
     """Bandwidth cap; 0 is none."""
+    sealed_only: bool = False
 
 
 def settings_of(config: AgentConfig) -> DeviceSettings:
@@ -68,6 +75,7 @@ def settings_of(config: AgentConfig) -> DeviceSettings:
         observation=observation_settings(config.tags, config.drift, config.hard),
         loop=loop_settings(config.upscale_every, config.observe_every, config.health, config.trial),
         download_bytes_per_s=config.download_kilobytes_s * 1_000.0,
+        sealed_only=config.sealed_only,
     )
 
 
@@ -110,11 +118,17 @@ def build_agent(
         cap = Cap(settings.download_bytes_per_s)
         folder = settings.folder / "tuf"
         repository = SignedRepository(folder, identity.tuf_root, transport, shared.metadata, disk, cap)
+        desk = KeyDesk(transport, partial(device_key, settings.folder, disk))
+        device_class = settings.observation.tags.device_class
+        sealed = SealedBundles(repository, shared.store, desk, device_class, disk)
+        executor = UpdateExecutor(
+            identity.device_id, slots, bundles, repository, journal, monotonic, sealed, settings.sealed_only
+        )
         platform = Platform(
             device_id=identity.device_id,
             keeper=StateKeeper(settings.folder, feed, identity.state_key, disk),
             mail=Mail(outbox, transport),
-            executor=UpdateExecutor(identity.device_id, slots, bundles, repository, journal, monotonic),
+            executor=executor,
         )
     parts = Parts(clock, disk, source, sink, slots, bundles, journal, observation, platform)
     return Agent(parts, settings.loop)
@@ -154,7 +168,8 @@ def agent_from(config: AgentConfig, clock: Clock, loader: Loader, transport: Tra
     identity = identity_for(config, transport, disk)
     signed = transport.with_token(identity.access_token) if transport else None
     source = open_source(config.source, clock.now, config.loop)
-    shared = Shared(BundleStore(config.state_dir / "bundles", disk), loader)
+    tee = TeeProcess(config.state_dir / TEE_FOLDER, [config.tags.device_class])
+    shared = Shared(BundleStore(config.state_dir / "bundles", disk, tee), loader)
     return build_agent(settings_of(config), shared, clock, source, sink_for(config), disk, identity, signed)
 
 

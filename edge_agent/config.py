@@ -109,6 +109,8 @@ class AgentConfig(_Section):
     sync_s: Annotated[float, Field(gt=0)] = 10.0
     download_kilobytes_s: Annotated[float, Field(ge=0)] = 0.0
     """Bandwidth cap of downloads; 0 is none."""
+    sealed_only: bool = False
+    """Refuse bundles that are not sealed."""
     seed: int = 0
     faults: dict[str, Any] = {}  # Any: JSON, checked by edge_agent.runtime.npu.faults
     climate: ClimateConfig | None = None

@@ -48,6 +48,9 @@ class AgentLimits:
     video_header_s: float = 10.0
     samples_kept: int = 512
     identity_bytes: int = 64 * 1024
+    tee_s: float = 20.0
+    """How long the trusted environment may take for one answer."""
+    tee_rest_most_s: float = 600.0
 
 
 LIMITS = AgentLimits()

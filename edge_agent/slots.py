@@ -19,7 +19,7 @@ from edge_agent.errors import SlotError
 from edge_agent.limits import LIMITS
 
 NAMES = ("a", "b")
-TAKEN_BACK = (Cause.WITHDRAWN.value, Cause.REVOKED.value)
+MAY_COME_AGAIN = (Cause.WITHDRAWN.value, Cause.REVOKED.value, Cause.TEE_FAILED.value)
 
 
 class SlotState(StrEnum):
@@ -120,10 +120,10 @@ class Slots:
         return next((n for n in NAMES if self.slot(n).digest == digest and self.slot(n).state in usable), "")
 
     def failed_before(self, digest: str, offer: str) -> bool:
-        """True when this very offer of this bundle failed here; what the platform took back may come
-        again.
+        """True when this very offer of this bundle failed here. What the platform took back may come again, and what
+        the device could not open for a reason of its own.
         """
-        return any(r.digest == digest and r.offer == offer and r.cause not in TAKEN_BACK for r in self.rollbacks)
+        return any(r.digest == digest and r.offer == offer and r.cause not in MAY_COME_AGAIN for r in self.rollbacks)
 
     def digests(self) -> frozenset[str]:
         """Bundles whose files must stay."""

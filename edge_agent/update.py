@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
-from contracts.bundle import BundleError, MissingPiece
+from contracts.bundle import Bundle, BundleError, MissingPiece
 from contracts.wire import Cause, InstallStage
 from edge_agent.bundles import UNUSABLE, Bundles
 from edge_agent.errors import Cancelled, PlatformError, SlotError, TrustError, Withdrawn
@@ -23,6 +23,7 @@ from edge_agent.journal import Journal, Note
 from edge_agent.pace import Going, always
 from edge_agent.planner import Download, Exchange, GoBack, Install, Refuse, Step, Trial, UseBuiltIn, Want
 from edge_agent.playback import Playback
+from edge_agent.sealed import NoKey, SealedBundles, is_sealed_path
 from edge_agent.slot_store import Prepared, SlotStore
 from edge_agent.slots import (
     Slots,
@@ -34,11 +35,21 @@ from edge_agent.slots import (
     roll_back,
     use_built_in,
 )
+from edge_agent.store import SUFFIX
+from edge_agent.tee import TeeRefused, TeeUnavailable, Why
 from edge_agent.updater import SignedRepository
 
 log = logging.getLogger(__name__)
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
+CAUSES = {
+    Why.WRONG_KEY: Cause.NO_KEY,
+    Why.WRONG_CLASS: Cause.WRONG_TARGET,
+    Why.OLD_EPOCH: Cause.OLD_EPOCH,
+    Why.BROKEN: Cause.TEE_FAILED,
+}
+MAY_PASS = frozenset({Cause.NO_KEY, Cause.TEE_FAILED, Cause.UNTRUSTED, Cause.NO_SPACE})
+"""What is no fault of the bundle: told, and tried again."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,10 @@ class UpdateExecutor:
         repository: SignedRepository,
         journal: Journal,
         monotonic: Callable[[], float] = time.monotonic,
+        sealed: SealedBundles | None = None,
+        sealed_only: bool = False,
     ) -> None:
+        self._sealed, self._sealed_only = sealed, sealed_only
         self._device, self._slots, self._bundles = device, slots, bundles
         self._repository, self._journal, self._monotonic = repository, journal, monotonic
         self._pauses: dict[str, Pause] = {}
@@ -85,7 +99,7 @@ class UpdateExecutor:
     @property
     def deltas(self) -> int:
         """How many bundles came as a delta."""
-        return self._repository.deltas
+        return self._repository.deltas + (self._sealed.deltas if self._sealed else 0)
 
     def run(self, steps: list[Step], going: Going = always) -> Change | None:
         """Carry out `steps`; return the change for the frame loop, if any. Raises Unreachable, OSError.
@@ -141,19 +155,15 @@ class UpdateExecutor:
         target, store = want.target, self._bundles.store
         try:
             with store.exclusive(target.digest):
-                incoming = store.incoming(target.digest, self._device)
-                known = store.path(target.digest)
-                at_hand = known if known.exists() else None
-                bases = self._bundles.at_hand(self._slots.slots)
-                found = self._repository.fetch(target.path, incoming, at_hand, target.digest, bases, going)
-                bundle = store.adopt(found, target.digest) if found == incoming else store.open(target.digest)
+                bundle = self._fetch_sealed(want, going) if is_sealed_path(target.path) else self._fetch(want, going)
         except Withdrawn as error:
             self._journal.note(Note(target.digest, InstallStage.REFUSED, Cause.WITHDRAWN, str(error)))
             raise
         except TrustError as error:
             self._refuse(want, Cause.UNTRUSTED, str(error), final=False)
-        except BundleError as error:
-            self._refuse(want, Cause.DAMAGED, str(error), final=True)
+        except (BundleError, NoKey, TeeRefused, TeeUnavailable) as error:
+            cause = cause_of(error)
+            self._refuse(want, cause, str(error), final=cause not in MAY_PASS)
         except OSError as error:
             cause = Cause.NO_SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else Cause.DAMAGED
             self._refuse(want, cause, str(error), final=False)
@@ -165,6 +175,22 @@ class UpdateExecutor:
             self._pauses.pop(target.digest, None)
             self.downloads += 1
             self._journal.note(Note(target.digest, InstallStage.DOWNLOADED))
+
+    def _fetch(self, want: Want, going: Going) -> Bundle:
+        target, store = want.target, self._bundles.store
+        if self._sealed_only:
+            raise TrustError(f"{target.path} is not sealed, and this device takes sealed bundles only")
+        incoming, known = store.incoming(target.digest, self._device), store.path(target.digest)
+        at_hand = known if known.exists() else None
+        bases = {d: path for d, path in self._bundles.at_hand(self._slots.slots).items() if path.suffix == SUFFIX}
+        found = self._repository.fetch(target.path, incoming, at_hand, target.digest, bases, going)
+        return store.adopt(found, target.digest) if found == incoming else store.open(target.digest)
+
+    def _fetch_sealed(self, want: Want, going: Going) -> Bundle:
+        if self._sealed is None:
+            raise TeeUnavailable("the offered bundle is sealed and this device has no trusted environment")
+        incoming = self._bundles.store.incoming(want.target.digest, self._device)
+        return self._sealed.fetch(want.target, incoming, self._bundles.at_hand(self._slots.slots), going)
 
     def _check_epoch(self, want: Want, epoch: int) -> None:
         """The number that the state document promises must be the one that the bundle carries."""
@@ -204,7 +230,8 @@ class UpdateExecutor:
         try:
             return self._bundles.open(want.target.digest)
         except UNUSABLE as error:
-            self._refuse(want, cause_of(error), str(error), final=True)
+            cause = cause_of(error)
+            self._refuse(want, cause, str(error), final=cause not in MAY_PASS)
 
     def _rest_if_paused(self, want: Want) -> None:
         pause = self._pauses.get(want.target.digest)
@@ -238,7 +265,13 @@ class UpdateExecutor:
 
 
 def cause_of(error: Exception) -> Cause:
-    """Tell why a bundle could not be loaded: not made for this device, or not whole."""
+    """Tell why a bundle could not be opened or loaded: no key for it, not made for this device, or not whole."""
+    if isinstance(error, TeeRefused):
+        return CAUSES.get(error.why, Cause.DAMAGED)
+    if isinstance(error, TeeUnavailable):
+        return Cause.TEE_FAILED
+    if isinstance(error, NoKey):
+        return Cause.NO_KEY
     damaged = isinstance(error, BundleError | OSError) and not isinstance(error, MissingPiece)
     return Cause.DAMAGED if damaged else Cause.WRONG_TARGET
 

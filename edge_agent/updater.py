@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +28,7 @@ from tuf.ngclient.config import UpdaterConfig
 from tuf.ngclient.fetcher import FetcherInterface
 
 from contracts.bundle.delta import DeltaError, apply_delta, delta_path
+from contracts.bundle.sealed import MOST_BYTES
 from edge_agent.disk import Disk
 from edge_agent.download import Downloader
 from edge_agent.errors import TrustError, Unreachable
@@ -113,20 +115,32 @@ class SignedRepository:
         them may be used. `going` is called often and may raise Cancelled.
         Raises TrustError (signature, expiry, version, hash, unknown path), Unreachable, Cancelled, OSError.
         """
-        try:
+        with _judged(path):
             updater = self._updater()
             info = _signed(updater, path)
             if known is not None and _is(info, known):
                 return known
             if not self._by_delta(updater, info, to, digest, bases or {}, going):
-                self._download(info, to, going)
+                self.download(info, to, going)
             return to
-        except RepositoryError as error:
-            raise TrustError(f"update of {path} refused: {type(error).__name__}: {error}") from error
-        except DownloadLengthMismatchError as error:
-            raise TrustError(f"update of {path} refused: {error}") from error
-        except DownloadError as error:
-            raise Unreachable(f"update of {path} not fetched: {error}") from error
+
+    @contextmanager
+    def visit(self, path: str) -> Iterator[tuple[TargetFile, Callable[[str], TargetFile | None]]]:
+        """Give what the newest signed metadata say of `path`, and a way to ask for other paths; downloads belong
+        inside.
+
+        Raises TrustError, Unreachable.
+        """
+        with _judged(path):
+            updater = self._updater()
+            yield _signed(updater, path), updater.get_targetinfo
+
+    def download(self, info: TargetFile, to: Path, going: Going = always) -> None:
+        """Put the bytes of a signed target at `to`, not flushed. Inside of `visit` only."""
+        if info.length > MOST_BYTES:
+            raise RepositoryError(f"target {info.path} has {info.length} bytes, more than {MOST_BYTES}")
+        (prefixed, *_) = info.get_prefixed_paths()
+        self.downloader.fetch(f"{self._transport.base_url}{TARGETS}{prefixed}", info, to, going)
 
     def _updater(self) -> DiskUpdater:
         config = UpdaterConfig(
@@ -154,7 +168,7 @@ class SignedRepository:
             return False
         delta, base = min(usable, key=lambda pair: int(pair[0].length))
         try:
-            self._download(delta, to, going)
+            self.download(delta, to, going)
             result = apply_delta(self._disk.read(base, LIMITS.bundle_bytes), to.read_bytes(), LIMITS.bundle_bytes)
             info.verify_length_and_hashes(result)
         except (DeltaError, LengthOrHashMismatchError, DownloadHTTPError) as error:
@@ -164,11 +178,18 @@ class SignedRepository:
         self.deltas += 1
         return True
 
-    def _download(self, info: TargetFile, to: Path, going: Going) -> None:
-        if info.length > LIMITS.bundle_bytes:
-            raise RepositoryError(f"target {info.path} has {info.length} bytes, more than {LIMITS.bundle_bytes}")
-        (prefixed, *_) = info.get_prefixed_paths()
-        self.downloader.fetch(f"{self._transport.base_url}{TARGETS}{prefixed}", info, to, going)
+
+@contextmanager
+def _judged(path: str) -> Iterator[None]:
+    """Say what a failure means for the caller."""
+    try:
+        yield
+    except RepositoryError as error:
+        raise TrustError(f"update of {path} refused: {type(error).__name__}: {error}") from error
+    except DownloadLengthMismatchError as error:
+        raise TrustError(f"update of {path} refused: {error}") from error
+    except DownloadError as error:
+        raise Unreachable(f"update of {path} not fetched: {error}") from error
 
 
 def _signed(updater: DiskUpdater, path: str) -> TargetFile:

@@ -6,6 +6,7 @@ checked; the ZIP holds exactly the manifest's pieces, stored, aligned; no piece 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import mmap
 import struct
@@ -38,7 +39,11 @@ class Bundle:
     def open(path: Path | str) -> Bundle:
         """Map and verify; raises BundleError, or OSError when the file cannot be read."""
         path = Path(path)
-        view = _map(path)
+        return Bundle.of(_map(path), path)
+
+    @staticmethod
+    def of(view: memoryview, path: Path) -> Bundle:
+        """Verify bytes that lie in memory; `path` only names them. Raises BundleError."""
         try:
             spans = _spans(path, view)
         except (zipfile.BadZipFile, struct.error, UnicodeDecodeError, NotImplementedError) as error:
@@ -100,6 +105,35 @@ class Bundle:
         return tuple(self._pieces)
 
 
+class _Window(io.RawIOBase):
+    """Reads a view like a file, without a copy of the whole."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view, self._at = view, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._view)}[whence]
+        if start + offset < 0:
+            raise OSError("before the beginning")  # what a file says; zipfile expects it
+        self._at = start + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = len(self._view) if size is None or size < 0 else self._at + size
+        found = bytes(self._view[self._at : end])
+        self._at += len(found)
+        return found
+
+
 def _map(path: Path) -> memoryview:
     with path.open("rb") as stream:
         size = stream.seek(0, 2)
@@ -110,7 +144,7 @@ def _map(path: Path) -> memoryview:
 
 def _spans(path: Path, view: memoryview) -> dict[str, memoryview]:
     spans: dict[str, memoryview] = {}
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(_Window(view)) as archive:
         entries = archive.infolist()
         if len(entries) > LIMITS.pieces + 1:
             raise ForeignBundle(path.name, f"{len(entries)} entries, at most {LIMITS.pieces} are allowed", _REFETCH)

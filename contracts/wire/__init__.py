@@ -31,6 +31,14 @@ from contracts.wire.drift import (
 )
 from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse, EnrolmentTokenRequest
 from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
+from contracts.wire.keys import (
+    BundleKey,
+    BundleKeyRequest,
+    ContentKeys,
+    KeyGeneration,
+    KeyRevocation,
+    SigningKeyRotation,
+)
 from contracts.wire.limits import WireLimits
 from contracts.wire.releases import (
     BundleRecord,
@@ -59,6 +67,8 @@ __all__ = [
     "BuildList",
     "BuildRequest",
     "BuildState",
+    "BundleKey",
+    "BundleKeyRequest",
     "BundleRecord",
     "BundleRegistration",
     "Cause",
@@ -67,6 +77,7 @@ __all__ = [
     "Cohort",
     "CohortDay",
     "CohortList",
+    "ContentKeys",
     "Coverage",
     "CoverageState",
     "CurationRun",
@@ -86,6 +97,8 @@ __all__ = [
     "HealthReport",
     "InstallEvent",
     "InstallStage",
+    "KeyGeneration",
+    "KeyRevocation",
     "KillSwitch",
     "Layer",
     "LayerClaim",
@@ -99,6 +112,7 @@ __all__ = [
     "RolloutRequest",
     "RolloutState",
     "SegmentUpload",
+    "SigningKeyRotation",
     "StageProgress",
     "TrainingVector",
     "TrainingVectorBatch",

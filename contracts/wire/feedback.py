@@ -45,6 +45,10 @@ class Cause(StrEnum):
     REVOKED = "revoked"
     WITHDRAWN = "withdrawn"
     TIMEOUT = "timeout"
+    NO_KEY = "no_key"
+    """No content key, or not the one for this bundle and device."""
+    TEE_FAILED = "tee_failed"
+    """The device's trusted environment does not answer; the same offer is tried again."""
 
 
 class InstallEvent(Message):

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from contracts.clock import SECONDS_PER_DAY, Clock, day_of
-from edge_agent.compose import DeviceSettings, Shared, loop_settings, observation_settings
+from contracts.npu.spec import target_names
+from edge_agent.compose import TEE_FOLDER, DeviceSettings, Shared, loop_settings, observation_settings
 from edge_agent.disk import Disk
 from edge_agent.errors import ConfigError
 from edge_agent.fleet.config import FleetConfig, GroupConfig
@@ -29,6 +30,7 @@ from edge_agent.playback import Loader
 from edge_agent.runtime.npu import Faults
 from edge_agent.sources import Schedule, load_schedule, parse_schedule
 from edge_agent.store import BundleStore
+from edge_agent.tee.client import TeeProcess
 from edge_agent.transport import make_client
 
 log = logging.getLogger(__name__)
@@ -49,7 +51,8 @@ class Fleet:
         disk.make_directory(config.state_dir)
         self._disk = Disk(durable=False)
         self._client = make_client(config.sync_threads + 1)
-        self._store = BundleStore(config.state_dir / "bundles", disk)
+        self._tee = TeeProcess(config.state_dir / TEE_FOLDER, target_names())
+        self._store = BundleStore(config.state_dir / "bundles", disk, self._tee)
         self._pool = FramePool(config.pool_megabytes * 1_000_000, config.frames_per_clip, config.stride)
         self._around = Surroundings(config, clock, self._client, disk, SharedStateFeed(config.state_ttl_s))
         self._metadata = SharedMetadata(config.state_ttl_s)
@@ -126,6 +129,7 @@ class Fleet:
         for device in self.devices:
             device.close()
         self.write_status()
+        self._tee.close()
         self._client.close()
 
     def _device(self, group: GroupConfig, number: int, loader_for: LoaderFor) -> FleetDevice:

@@ -24,6 +24,14 @@ class Settings(BaseSettings):
     state_dir: Path = Path(".edgeloop")
     base_url: str = "http://127.0.0.1:8080"
     service_token: SecretStr = SecretStr("")
+    content_keys: SecretStr = Field(
+        SecretStr(""), description="master keys of sealed bundles, 1:<base64>,2:<base64>; empty: files in state_dir"
+    )
+    bundle_encryption: str = Field(
+        "auto",
+        pattern="^(auto|required|off)$",
+        description="auto: bundles are sealed when there is a master key; required: nothing is released plain; off",
+    )
     prefect_api_url: str = "http://127.0.0.1:4200/api"
     mlflow_tracking_uri: str = ""
     retrain_deployment: str = "retrain/retrain"

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from services.releases.routes import bundles, ddi, device, fleet, layers, rollouts
+from services.releases.routes import bundles, ddi, device, fleet, keys, layers, rollouts
 
 router = APIRouter()
-for part in (device, bundles, rollouts, layers, fleet, ddi):
+for part in (device, bundles, rollouts, layers, fleet, keys, ddi):
     router.include_router(part.router)

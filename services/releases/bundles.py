@@ -21,9 +21,11 @@ from services.kit.auth import Subject
 from services.kit.clients import ServiceClient, ServiceRefused, ServiceUnreachable
 from services.releases import service
 from services.releases.deltas import add_deltas
-from services.releases.errors import BadBundle, BuildsUnavailable, NotReleasable, UnknownBundle
+from services.releases.errors import BadBundle, BuildsUnavailable, KeysUnusable, NotReleasable, UnknownBundle
+from services.releases.keys import KeyUnusable
 from services.releases.limits import DELTAS
 from services.releases.models import BundleRow
+from services.releases.sealing import Sealing, is_sealed
 
 
 def register_build(session: Session, subject: Subject, builds: ServiceClient, request: BundleRegistration) -> BundleRow:
@@ -66,33 +68,32 @@ def register(
     known = session.get(BundleRow, digest)
     if known is not None:
         return known
-    path = f"bundles/{digest}.elb"
     manifest = bundle.manifest
     custom: dict[str, str | int] = {
         "release_version": manifest.release_version,
         "security_epoch": manifest.security_epoch,
         "build_id": manifest.build_id,
     }
-    repository = service.writable_repository(session)
-    repository.add_target(path, data, {**custom, **Chunks.of(data).custom()})
-    add_deltas(repository, _bases(session), digest, data)
     row = BundleRow(
         digest=digest,
         release_version=manifest.release_version,
         security_epoch=manifest.security_epoch,
         length=len(data),
         build_id=build_id or manifest.build_id,
-        target_path=path,
+        target_path=f"bundles/{digest}.elb",
         targets=list(bundle.targets),
         notes=notes,
         provenance=(provenance or Provenance()).model_dump(mode="json"),
         created_by=str(subject),
         created=service.clock().now(),
     )
+    try:
+        _publish(session, row, data, custom)
+    except KeyUnusable as error:
+        raise KeysUnusable(str(error)) from error
     session.add(row)
-    record(
-        session, subject, "bundle.registered", f"bundle:{digest}", {**custom, "build": row.build_id, **row.provenance}
-    )
+    detail = {**custom, "build": row.build_id, "sealed": is_sealed(row), **row.provenance}
+    record(session, subject, "bundle.registered", f"bundle:{digest}", detail)
     session.flush()
     return row
 
@@ -126,6 +127,18 @@ def view(row: BundleRow) -> BundleRecord:
         revoked=row.revoked,
         created=row.created,
     )
+
+
+def _publish(session: Session, row: BundleRow, data: bytes, custom: dict[str, str | int]) -> None:
+    """Put the bundle, sealed where the platform seals, and the deltas to it into the repository."""
+    repository = service.writable_repository(session)
+    sealing = Sealing(session, service.wrapping_keys())
+    body = data
+    if service.seals_bundles():
+        sealed = sealing.bundle(row, data)
+        row.target_path, row.length, body = sealed.path, len(sealed.data), sealed.data
+    repository.add_target(row.target_path, body, {**custom, **Chunks.of(body).custom()})
+    add_deltas(repository, sealing, _bases(session), row, data)
 
 
 def _bases(session: Session) -> list[BundleRow]:

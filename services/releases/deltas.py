@@ -9,25 +9,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
+
 from contracts.bundle.chunks import Chunks
 from contracts.bundle.delta import delta_path, make_delta
+from contracts.bundle.sealed import SealedError
+from services.releases.keys import KeyUnusable
 from services.releases.limits import DELTAS
 from services.releases.models import BundleRow
+from services.releases.sealing import Sealing, is_sealed
 from services.releases.tuf_repository import UpdateRepository
 
+log = structlog.get_logger(__name__)
 
-def add_deltas(repository: UpdateRepository, bases: Sequence[BundleRow], digest: str, data: bytes) -> int:
-    """Publish the deltas that win; returns how many."""
+
+def add_deltas(
+    repository: UpdateRepository, sealing: Sealing, bases: Sequence[BundleRow], row: BundleRow, data: bytes
+) -> int:
+    """Publish the deltas that win from `bases` to `row`, whose plain bytes are `data`; returns how many.
+
+    A delta to a sealed bundle is sealed itself; from a sealed bundle to a plain one there is none.
+    """
     if len(data) > DELTAS.bundle_bytes:
         return 0
     added = 0
     for base in bases:
-        before = repository.read_target(base.target_path)
+        if is_sealed(base) and not is_sealed(row):
+            continue
+        before = _plain(repository, sealing, base)
         if before is None or len(before) > DELTAS.bundle_bytes:
             continue
-        delta = make_delta(before, data)
-        if len(delta) < DELTAS.share * len(data):
-            custom = {"kind": "delta", **Chunks.of(delta).custom()}
-            repository.add_target(delta_path(digest, base.digest), delta, custom)
-            added += 1
+        path, delta = delta_path(row.digest, base.digest), make_delta(before, data)
+        if len(delta) >= DELTAS.share * len(data):
+            continue
+        if is_sealed(row):
+            sealed = sealing.delta(row, base.digest, delta)
+            path, delta = sealed.path, sealed.data
+        repository.add_target(path, delta, {"kind": "delta", **Chunks.of(delta).custom()})
+        added += 1
     return added
+
+
+def _plain(repository: UpdateRepository, sealing: Sealing, base: BundleRow) -> bytes | None:
+    """The base in clear; one whose key cannot be unwrapped costs its delta and nothing else."""
+    try:
+        return sealing.plain(repository, base)
+    except (KeyUnusable, SealedError) as error:
+        log.warning("delta_base_not_readable", base=base.digest[:16], error=str(error))
+        return None

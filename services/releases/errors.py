@@ -2,6 +2,7 @@
 
 Problem
 ├── EnrolmentRefused   401  the enrolment token is wrong, used up or expired
+├── KeyRefused         403  this device gets no key for this bundle
 ├── UnknownBundle      404
 ├── UnknownRollout     404
 ├── UnknownLayer       404
@@ -15,16 +16,25 @@ Problem
 ├── HashMismatch       412  the artifact is not the one that was asked for
 ├── BadSelector        422
 ├── BadBundle          422
-└── BuildsUnavailable  503
+├── BuildsUnavailable  503
+└── KeysUnusable       503  a master or signing key is missing or wrong; an operator has to restore it
 """
 
 from __future__ import annotations
 
-from services.kit.problems import Conflict, MalformedPayload, NotFound, Problem, Unauthorized, Unavailable
+from services.kit.problems import Conflict, Forbidden, MalformedPayload, NotFound, Problem, Unauthorized, Unavailable
 
 
 class EnrolmentRefused(Unauthorized):
     slug, title = "enrolment-refused", "The enrolment token does not let this device in"
+
+
+class KeyRefused(Forbidden):
+    slug, title = "key-refused", "The device gets no key for this bundle"
+
+
+class KeysUnusable(Unavailable):
+    slug, title = "keys-unusable", "A key of the platform cannot be used"
 
 
 class UnknownBundle(NotFound):

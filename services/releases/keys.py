@@ -38,6 +38,12 @@ class KeyStore(Protocol):
     def state_key(self) -> Ed25519PrivateKey:
         """The key that signs the device state document; raises KeyUnusable."""
 
+    def next_signer(self, role: str, make: bool = False) -> Signer | None:
+        """The key that will follow; None when none was made and none is to be made. Raises KeyUnusable."""
+
+    def promote(self, role: str) -> None:
+        """Let the next key take the place of the present one, which is gone for ever."""
+
 
 class FileKeyStore:
     """Keys as files in one folder of the platform's state."""
@@ -50,6 +56,20 @@ class FileKeyStore:
 
     def state_key(self) -> Ed25519PrivateKey:
         return self._key(STATE)
+
+    def next_signer(self, role: str, make: bool = False) -> Signer | None:
+        path = self._next(role)
+        if make and not path.exists():
+            _create(path)
+        return CryptoSigner(_load(path)) if path.exists() else None
+
+    def promote(self, role: str) -> None:
+        os.replace(self._next(role), self._folder / f"{role}.pem")
+
+    def _next(self, role: str) -> Path:
+        if role not in ROLES:
+            raise ValueError(f"no key of role {role!r} can be rotated; known: {', '.join(ROLES)}")
+        return self._folder / f"{role}.next.pem"
 
     def _key(self, name: str) -> Ed25519PrivateKey:
         if name not in (*ROLES, STATE):
@@ -75,8 +95,12 @@ def _load(path: Path) -> Ed25519PrivateKey:
 
 def _create(path: Path) -> None:
     """Write a new key; when another process was faster its key stays."""
+    write_once(path, Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+def write_once(path: Path, text: bytes) -> None:
+    """Write a secret file (mode 0600) that was not there; when another process was faster its file stays."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    text = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     descriptor, temporary = tempfile.mkstemp(dir=path.parent)  # made with mode 0600
     try:
         with os.fdopen(descriptor, "wb") as stream:

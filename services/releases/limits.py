@@ -87,6 +87,7 @@ DEVICE = DeviceLimits()
 BODY_LIMITS = {
     "/v1/enrolments": WIRE.enrolment_bytes,
     "/v1/feedback": WIRE.feedback_bytes,
+    "/v1/bundle-keys": WIRE.enrolment_bytes,
     "/ddi/": 64 * 1024,
     "/v1/bundles/uploads": BUNDLE.file_bytes,
 }

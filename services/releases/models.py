@@ -67,6 +67,29 @@ class Device(Base):
     state_epoch: Mapped[int] = mapped_column(BigInteger, server_default="0")
     enrolled: Mapped[float] = mapped_column(Float)
     last_feedback: Mapped[float | None] = mapped_column(Float)
+    sealing_key: Mapped[str | None] = mapped_column(Text)
+    keys_barred: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+
+
+class ContentKey(Base):
+    """The content key of one sealed target for one device class: nonce and ciphertext under a master key generation.
+
+    `head` is the sealed file's own head, which the wrap and every envelope are bound to.
+    """
+
+    __tablename__ = "content_keys"
+    __table_args__ = (
+        Index("ix_content_keys_digest", "digest"),
+        Index("ix_content_keys_generation", "generation"),
+        {"schema": SCHEMA},
+    )
+
+    path: Mapped[str] = mapped_column(Text, primary_key=True)
+    device_class: Mapped[str] = mapped_column(Text, primary_key=True)
+    digest: Mapped[str] = mapped_column(Text)
+    generation: Mapped[int] = mapped_column(Integer)
+    head: Mapped[bytes] = mapped_column(LargeBinary)
+    wrapped: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class BundleRow(Base):

@@ -16,6 +16,7 @@ from services.kit.settings import settings
 from services.kit.storage import ObjectStore, store
 from services.releases.keys import FileKeyStore, KeyStore
 from services.releases.tuf_repository import UpdateRepository
+from services.releases.wrapping_keys import FileWrappingKeys, GivenWrappingKeys, WrappingKeys
 
 STATE_KEY_TARGET = "state-key.json"
 
@@ -23,6 +24,18 @@ STATE_KEY_TARGET = "state-key.json"
 def keys() -> KeyStore:
     """The signing keys of this platform."""
     return FileKeyStore(settings().state_dir / "keys" / "releases")
+
+
+def wrapping_keys() -> WrappingKeys:
+    """The master keys that wrap the content keys of sealed bundles. Raises KeyUnusable."""
+    given = settings().content_keys.get_secret_value()
+    return GivenWrappingKeys(given) if given else FileWrappingKeys(settings().state_dir / "keys" / "releases")
+
+
+def seals_bundles() -> bool:
+    """Whether new bundles are published sealed."""
+    policy = settings().bundle_encryption
+    return policy == "required" or (policy == "auto" and bool(wrapping_keys().generations))
 
 
 def objects() -> ObjectStore:

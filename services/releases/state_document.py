@@ -114,6 +114,11 @@ def target_of(bundle: BundleRow) -> Target:
     )
 
 
+def offers(session: Session) -> tuple[Target | None, list[RolloutEntry]]:
+    """What the next document would offer: baseline and rollouts."""
+    return _baseline(session, session.get_one(Control, CONTROL_ID)), _entries(session)
+
+
 def _baseline(session: Session, control: Control) -> Target | None:
     bundle = session.get(BundleRow, control.baseline_digest) if control.baseline_digest else None
     return target_of(bundle) if bundle and not bundle.revoked else None

@@ -82,8 +82,62 @@ class UpdateRepository:
         self._commit(_Current(Metadata(Timestamp(expires=self._expires("timestamp"))), snapshot, targets))
 
     def root(self) -> bytes:
-        """The first root: what a device is given to trust."""
-        return self._objects.get(metadata_key("1.root.json"))
+        """The newest root: what a device is given to trust."""
+        return self._objects.get(metadata_key(f"{self._root_version()}.root.json"))
+
+    def rotate(self, role: str) -> int:
+        """Replace the key of `role`; returns the version of the root that names the new one alone.
+
+        Two roots: one names both keys, then everything is signed anew, then one names the new key alone. So what a
+        device sees is valid at every moment, and a rotation that was cut short is finished by the next `rotate` or
+        `refresh`. A new root key is vouched for by the root that the old one signed.
+        """
+        fresh = self._keys.next_signer(role, make=True)
+        assert fresh is not None
+        root = self._newest_root()
+        if fresh.public_key.keyid not in root.signed.roles[role].keyids:
+            root.signed.add_key(fresh.public_key, role)
+            self._publish_root(root)
+        self._keys.promote(role)
+        return self._finish(role)
+
+    def _finish(self, role: str) -> int:
+        """Sign everything by the present keys, then name the key of `role` alone in a new root."""
+        self._sign_all()
+        root, present = self._newest_root(), self._keys.signer(role).public_key.keyid
+        for keyid in [known for known in root.signed.roles[role].keyids if known != present]:
+            root.signed.revoke_key(keyid, role)
+        return self._publish_root(root)
+
+    def _sign_all(self) -> None:
+        current = self._current()
+        for role in ("targets", "snapshot", "timestamp"):
+            self._bump(getattr(current, role), role)
+        self._commit(current)
+
+    def _finish_rotations(self) -> None:
+        """Go on with rotations that were cut short."""
+        for role in [role for role in ROLES if self._keys.next_signer(role) is not None]:
+            self.rotate(role)
+        named = self._newest_root().signed.roles
+        for role in [role for role in ROLES if len(named[role].keyids) > 1]:
+            self._finish(role)
+
+    def _root_version(self) -> int:
+        version = 1
+        while self._objects.exists(metadata_key(f"{version + 1}.root.json")):
+            version += 1
+        return version
+
+    def _newest_root(self) -> Metadata[Root]:
+        return Metadata.from_bytes(self.root())
+
+    def _publish_root(self, root: Metadata[Root]) -> int:
+        root.signed.version += 1
+        root.signed.expires = self._expires("root")
+        root.sign(self._keys.signer("root"))
+        self._objects.put(metadata_key(f"{root.signed.version}.root.json"), root.to_bytes())
+        return root.signed.version
 
     def add_target(self, path: str, data: bytes, custom: Custom) -> str:
         """Publish a target and return the key of its object; the same bytes twice publish once."""
@@ -102,7 +156,11 @@ class UpdateRepository:
         return key
 
     def refresh(self) -> tuple[str, ...]:
-        """Sign again what has lived half of its life; gives the roles that were renewed."""
+        """Sign again what has lived half of its life, and finish rotations; gives the roles that were renewed."""
+        self._finish_rotations()
+        root = self._newest_root()
+        if root.signed.expires - self._now() < timedelta(seconds=_LIFE["root"] / 2):
+            self._publish_root(root)
         current = self._current()
         renewed = [role for role in ("targets", "snapshot", "timestamp") if self._aged(current, role)]
         if not renewed:
@@ -154,12 +212,18 @@ class UpdateRepository:
 
     def _read(self, name: str, role: str) -> Any:  # Any: Metadata of the role's type
         metadata: Metadata[Any] = Metadata.from_bytes(self._objects.get(metadata_key(name)))
-        if self._keys.signer(role).public_key.keyid not in metadata.signatures:
+        present, signed_by = self._keys.signer(role).public_key.keyid, set(metadata.signatures)
+        if present not in signed_by and not self._being_rotated(role, present, signed_by):
             raise RepositoryError(
                 f"{name} in the object store was signed by another {role} key than the one in use; "
                 "restore the signing keys that belong to this object store"
             )
         return metadata
+
+    def _being_rotated(self, role: str, present: str, signed_by: set[str]) -> bool:
+        """Whether the newest root names both the present key and one that signed."""
+        named = set(self._newest_root().signed.roles[role].keyids)
+        return present in named and bool(named & signed_by)
 
     def _bump(self, metadata: Metadata[R], role: str) -> None:
         metadata.signed.version += 1

@@ -16,6 +16,7 @@ from edge_agent.observers.health import TrialLimits
 from edge_agent.sinks import NullSink, Sink
 from edge_agent.sources import Source
 from edge_agent.store import BundleStore
+from edge_agent.tee import TrustedEnvironment
 from edge_agent.transport import Transport, make_client
 from tests.support.agent_twin import TAGS, HandClock, PictureSource, ToyBundle, ToyLoader, make_bundle
 from tests.support.platform_twin import TOKEN, PlatformTwin
@@ -32,6 +33,8 @@ class Workshop:
     clock: HandClock = field(default_factory=HandClock)
     disk: Disk = field(default_factory=Disk)
     spread_s: float = 0.0
+    tee: TrustedEnvironment | None = None
+    sealed_only: bool = False
 
     def __post_init__(self) -> None:
         self.patience = itertools.count(0.0, 10_000.0)  # no pause lasts: every look at this clock is hours later
@@ -54,8 +57,9 @@ class Workshop:
             factory=self.factory.path,
             observation=ObservationSettings(TAGS, Evidence(frames=5, sessions=1), self.spread_s),
             loop=loop or LoopSettings(trial=TRIAL),
+            sealed_only=self.sealed_only,
         )
-        shared = Shared(BundleStore(self.state / "bundles", self.disk), self.loader)
+        shared = Shared(BundleStore(self.state / "bundles", self.disk, self.tee), self.loader)
         return build_agent(
             settings,
             shared,

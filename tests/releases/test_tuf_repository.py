@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tuf.api.exceptions import BadVersionNumberError, DownloadError, ExpiredMetadataError, RepositoryError
+from tuf.api.metadata import Metadata, Timestamp
 
 from services.releases.keys import FileKeyStore, KeyUnusable
 from services.releases.tuf_repository import RepositoryError as Unusable
@@ -153,3 +154,71 @@ def test_keys_are_private_files_and_a_readable_one_is_refused(tmp_path: Path) ->
     os.chmod(path, 0o644)
     with pytest.raises(KeyUnusable, match="chmod 600"):
         keys.state_key()
+
+
+@pytest.mark.parametrize("role", ["root", "targets", "snapshot", "timestamp"])
+def test_a_role_gets_a_new_key_and_old_and_new_devices_follow(
+    objects: MemoryObjects, made: UpdateRepository, tmp_path: Path, role: str
+) -> None:
+    first, old = made.root(), FileKeyStore(tmp_path / "keys").signer(role).public_key.keyid
+    made.add_target(PATH, b"bundle", CUSTOM)
+    assert download(objects, first, tmp_path / "client") == b"bundle"
+    version = made.rotate(role)
+    assert FileKeyStore(tmp_path / "keys").signer(role).public_key.keyid != old
+    newest = json.loads(made.root())["signed"]
+    assert newest["version"] == version == 3
+    assert old not in newest["roles"][role]["keyids"]
+    made.add_target("bundles/b.elb", b"next", CUSTOM)
+    for folder, root in (("client", first), ("stranger", first), ("newcomer", made.root())):
+        assert download(objects, root, tmp_path / folder, "bundles/b.elb") == b"next"
+
+
+@pytest.mark.parametrize("role", ["root", "targets", "timestamp"])
+def test_a_rotation_that_is_cut_short_anywhere_is_finished_and_no_device_is_shut_out_meanwhile(
+    clock: MovableClock, tmp_path: Path, role: str
+) -> None:
+    for at in range(1, 20):
+        objects, folder = MemoryObjects(), tmp_path / str(at)
+        repo = repository(objects, clock, folder / "keys")
+        repo.create()
+        repo.add_target(PATH, b"bundle", CUSTOM)
+        first = repo.root()
+        objects.fail_at = objects.writes + at
+        try:
+            repo.rotate(role)
+        except OSError:
+            pass
+        else:
+            break
+        finally:
+            objects.fail_at = None
+        assert download(objects, first, folder / "during") == b"bundle"
+        repo.refresh()
+        assert not (folder / "keys" / f"{role}.next.pem").exists()
+        assert len(json.loads(repo.root())["signed"]["roles"][role]["keyids"]) == 1
+        assert download(objects, first, folder / "after") == b"bundle"
+    assert at > 4
+
+
+def test_a_stolen_old_key_signs_nothing_after_its_rotation(
+    objects: MemoryObjects, made: UpdateRepository, tmp_path: Path
+) -> None:
+    first = made.root()
+    stolen = (tmp_path / "keys" / "timestamp.pem").read_bytes()
+    made.rotate("timestamp")
+    (tmp_path / "keys" / "timestamp.pem").write_bytes(stolen)
+    metadata = Metadata[Timestamp].from_bytes(objects.get("tuf/metadata/timestamp.json"))
+    metadata.signed.version += 1
+    metadata.sign(FileKeyStore(tmp_path / "keys").signer("timestamp"))
+    objects.put("tuf/metadata/timestamp.json", metadata.to_bytes())
+    with pytest.raises(RepositoryError):
+        download(objects, first, tmp_path / "client")
+
+
+def test_the_root_is_renewed_before_it_expires(
+    objects: MemoryObjects, made: UpdateRepository, clock: MovableClock
+) -> None:
+    before = json.loads(made.root())["signed"]["expires"]
+    clock.ahead = timedelta(days=200)
+    made.refresh()
+    assert json.loads(made.root())["signed"]["expires"] > before

@@ -6,6 +6,7 @@ attackers do: break off, tamper, throttle, be away, serve old or expired metadat
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -30,10 +32,13 @@ from tuf.api.metadata import (
     Timestamp,
 )
 
+from contracts.bundle import Bundle
 from contracts.bundle.chunks import Chunks
 from contracts.bundle.delta import delta_path, make_delta
-from contracts.state import DeviceState, Target, public_text, sign_state
+from contracts.state import DeviceState, Target, public_key, public_text, sign_state
 from contracts.wire import EnrolmentRequest, FeedbackBatch, SegmentUpload
+from contracts.wire.keys import BundleKeyRequest, signed_request
+from tests.support.sealing_twin import Sealer
 
 ROLES = ("root", "timestamp", "snapshot", "targets")
 TOKEN = "one-time-token-of-the-twin"
@@ -121,6 +126,9 @@ class PlatformTwin:
         self.requests: Counter[str] = Counter()
         self.ranges: list[str] = []
         self.with_chunks = False
+        self.sealer: Sealer | None = None
+        self.sealing_keys: dict[str, str] = {}
+        self.wrong_envelope: bytes | None = None
         self._document = b""
         self.set_state()
         self.url = ""
@@ -146,6 +154,11 @@ class PlatformTwin:
 
     def release_delta(self, base: bytes, base_digest: str, result: bytes, result_digest: str) -> int:
         """Put the delta between two bundles into the repository; return its bytes."""
+        if self.sealer is not None:
+            epoch = Bundle.of(memoryview(result), Path("result")).manifest.security_epoch
+            path, sealed = self.sealer.delta(base, base_digest, result, result_digest, epoch)
+            self.tuf.add(path, sealed, Chunks.of(sealed).custom())
+            return len(sealed)
         delta = make_delta(base, result)
         self.tuf.add(delta_path(result_digest, base_digest), delta, Chunks.of(delta).custom())
         return len(delta)
@@ -164,6 +177,8 @@ class PlatformTwin:
     def release(self, data: bytes, digest: str, version: str, security_epoch: int = 1) -> Target:
         """Put a bundle into the TUF repository and return what a state document says of it."""
         path = f"bundles/{version}.elb"
+        if self.sealer is not None:
+            path, data = self.sealer.bundle(data, digest, security_epoch)
         self.tuf.add(path, data, Chunks.of(data).custom() if self.with_chunks else None)
         return Target(
             path=path,
@@ -206,7 +221,22 @@ class PlatformTwin:
             segment = SegmentUpload.model_validate_json(body)
             self.segments[segment.segment_id] = segment
             return 202, {}, b'{"accepted": true, "duplicate": false}'
+        if path == "/releases/v1/bundle-keys":
+            return self._key(BundleKeyRequest.model_validate_json(body), device)
         return 404, {}, b""
+
+    def _key(self, request: BundleKeyRequest, device: str) -> tuple[int, dict[str, str], bytes]:
+        sealing = base64.b64decode(request.sealing_key)
+        joined = self.devices[device]
+        identity = public_key(joined.public_key)
+        identity.verify(base64.b64decode(request.signature), signed_request(request.path, sealing))
+        pinned = self.sealing_keys.setdefault(device, request.sealing_key)
+        made = self.sealer and self.sealer.envelope(request.path, sealing, joined.tags.device_class)
+        if not made or pinned != request.sealing_key:
+            return 403, {}, b"{}"
+        envelope = base64.b64encode(self.wrong_envelope or made).decode()
+        answer = {"envelope": envelope, "device_class": joined.tags.device_class, "generation": 1}
+        return 200, {}, json.dumps(answer).encode()
 
     def _enrol(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         request = EnrolmentRequest.model_validate_json(body)

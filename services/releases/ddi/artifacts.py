@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from services.kit.problems import NotFound
 from services.releases import bundles, service
-from services.releases.models import DdiArtifact
-from services.releases.tuf_repository import UpdateRepository
+from services.releases.models import BundleRow, DdiArtifact
+from services.releases.tuf_repository import UpdateRepository, target_key
 
 CHUNK = 1 << 20
 
@@ -24,14 +24,19 @@ def artifact_of(session: Session, digest: str) -> DdiArtifact:
     if known is not None:
         return known
     bundle = bundles.find(session, digest)
-    path = _file(digest)
+    path = _file(bundle)
     sums = {name: hashlib.new(name, usedforsecurity=False) for name in ("sha1", "md5", "sha256")}
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             for one in sums.values():
                 one.update(chunk)
     values = {name: one.hexdigest() for name, one in sums.items()}
-    row = {"digest": digest, "filename": f"{digest[:16]}.elb", "size": bundle.length, **values}
+    row = {
+        "digest": digest,
+        "filename": f"{digest[:16]}{PurePosixPath(bundle.target_path).suffix}",
+        "size": bundle.length,
+        **values,
+    }
     session.execute(insert(DdiArtifact).values(**row).on_conflict_do_nothing())
     return session.scalars(query).one()
 
@@ -49,12 +54,13 @@ def file_of(session: Session, module_id: int, filename: str) -> tuple[DdiArtifac
     found = by_module(session, module_id)
     if found.filename != filename:
         raise NotFound(f"software module {module_id} has no artifact {filename[:100]!r}")
-    return found, _file(found.digest)
+    return found, _file(bundles.find(session, found.digest))
 
 
-def _file(digest: str) -> Path:
-    path = f"bundles/{digest}.elb"
+def _file(bundle: BundleRow) -> Path:
+    """The bytes that devices fetch. A sealed bundle stays sealed: its key goes to our own agent only."""
+    path = bundle.target_path
     signed = UpdateRepository(service.objects(), service.keys()).target(path)
     if signed is None:
         raise NotFound(f"the update repository has no target {path}")
-    return service.objects().path(f"tuf/targets/bundles/{signed.hashes['sha256']}.{digest}.elb")
+    return service.objects().path(target_key(path, signed.hashes["sha256"]))
