@@ -14,13 +14,13 @@ import hashlib
 import hmac
 import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 from fastapi import Depends, Request
-from sqlalchemy import event, func, update
+from sqlalchemy import ColumnElement, event, func, update
 from sqlalchemy.orm import Session
 
 from services.kit import token_cache
@@ -36,10 +36,14 @@ STAFF_SCOPES = frozenset(
     for resource in ("telemetry", "curation", "drift", "builds", "releases", "audit")
     for verb in ("read", "write")
 )
-SCOPES = DEVICE_SCOPES | STAFF_SCOPES
+IDENTITY_SCOPES = frozenset({"identity:read", "identity:write"})
+OWN = "own"
+"""Demanded by routes about the caller's own sessions and tokens: every valid operator token has it, no other has."""
+
+SCOPES = DEVICE_SCOPES | STAFF_SCOPES | IDENTITY_SCOPES
 DEFAULT_SCOPES: dict[str, frozenset[str]] = {
     "device": DEVICE_SCOPES,
-    "operator": STAFF_SCOPES,
+    "operator": STAFF_SCOPES | IDENTITY_SCOPES,
     "service": STAFF_SCOPES,
 }
 NO_HASH = bytes(32)
@@ -84,11 +88,12 @@ def issue_token(
 
 def revoke(session: Session, kind: Kind, subject_id: str) -> int:
     """Revoke every token of this holder; returns how many were still valid."""
-    condition = (Token.kind == kind, Token.subject_id == subject_id, Token.revoked_at.is_(None))
-    statement = update(Token).where(*condition).values(revoked_at=func.now()).returning(Token.id)
-    revoked = session.scalars(statement).all()
-    event.listen(session, "after_commit", lambda _session: token_cache.forget(revoked), once=True)
-    return len(revoked)
+    return _revoke(session, Token.kind == kind, Token.subject_id == subject_id)
+
+
+def revoke_tokens(session: Session, token_ids: Collection[str]) -> int:
+    """Revoke these tokens; returns how many were still valid."""
+    return _revoke(session, Token.id.in_(token_ids)) if token_ids else 0
 
 
 def authenticate(session: Session, token: str) -> Subject:
@@ -101,6 +106,13 @@ def authenticate(session: Session, token: str) -> Subject:
     if row.expires_at is not None and row.expires_at <= datetime.now(UTC):
         raise Unauthorized(REFUSED)
     return subject_of(row)
+
+
+def _revoke(session: Session, *which: ColumnElement[bool]) -> int:
+    statement = update(Token).where(*which, Token.revoked_at.is_(None)).values(revoked_at=func.now())
+    revoked = session.scalars(statement.returning(Token.id)).all()
+    event.listen(session, "after_commit", lambda _session: token_cache.forget(revoked), once=True)
+    return len(revoked)
 
 
 def subject_of(row: Token) -> Subject:
@@ -118,7 +130,10 @@ class Guard:
 
     def demand(self, subject: Subject) -> None:
         """Raise Forbidden when the subject lacks the scope."""
-        if self.scope not in subject.scopes:
+        if self.scope == OWN:
+            if subject.kind != "operator":
+                raise Forbidden("only an operator has sessions and tokens of their own; use an operator's token")
+        elif self.scope not in subject.scopes:
             raise Forbidden(f"this needs the scope {self.scope}; ask an operator for a token that has it")
 
     def token(self, request: Request) -> str:
@@ -141,7 +156,7 @@ class ScopeGuard(Guard):
 
 def requires(scope: str, *, cookie: str | None = None) -> Any:  # Any: as FastAPI's own Depends
     """`Annotated[Subject, requires("telemetry:write")]`: the route's scope, giving the subject."""
-    if scope not in SCOPES:
+    if scope not in SCOPES | {OWN}:
         raise ValueError(f"unknown scope {scope!r}; known: {sorted(SCOPES)}")
     return Depends(ScopeGuard(scope, cookie))
 

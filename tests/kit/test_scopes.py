@@ -6,6 +6,7 @@ import pytest
 
 from services.app import build_app
 from services.dashboard.guard import current_session
+from services.kit.auth import OWN
 from services.kit.discovery import DASHBOARD, SERVICES
 from services.kit.routes import Operation, operations
 from tests.support.http import ApiClient
@@ -16,6 +17,10 @@ PUBLIC = {
     ("GET", "/readyz"): "probes carry no token and learn which dependency is down",
     ("POST", "/releases/v1/enrolments"): "a device that joins has only its one-time token, in the body",
     ("GET", "/releases/tuf/metadata/{name}"): "signed and the same for all; a TUF client sends no token",
+    ("GET", "/identity/v1/sign-in-methods"): "what the sign-in page offers; names the identity provider at most",
+    ("POST", "/identity/v1/sessions"): "the way to a session, with name and password in the body",
+    ("POST", "/identity/v1/provider-sign-ins"): "the way to the identity provider",
+    ("POST", "/identity/v1/provider-sessions"): "the way back from it; its answer and the browser's cookie are checked",
     ("GET", "/login"): "the way to a session",
     ("POST", "/login"): "the way to a session; takes an operator token",
     ("GET", "/static/{tag}/{name}"): "style sheet and script of the console",
@@ -47,7 +52,7 @@ def test_every_scoped_operation_refuses_a_caller_without_a_token(client: ApiClie
 @pytest.mark.parametrize("kind", ["device", "operator"])
 def test_a_token_opens_nothing_beyond_its_scopes(client: ApiClient, tokens: Tokens, kind: str) -> None:
     token = tokens.device("d1") if kind == "device" else tokens.make("operator", "reader", ["drift:read"])
-    allowed = {"device": {"telemetry:write", "updates:read", "feedback:write"}, "operator": {"drift:read"}}[kind]
+    allowed = {"device": {"telemetry:write", "updates:read", "feedback:write"}, "operator": {"drift:read", OWN}}[kind]
     for operation in all_operations():
         if operation.scope is not None and operation.scope not in allowed:
             path = operation.path.replace("{path:path}", "x").replace("{", "").replace("}", "")

@@ -1,0 +1,1 @@
+"""People: accounts, passwords, sessions, API tokens, sign-in at an identity provider."""
