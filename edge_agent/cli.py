@@ -27,6 +27,7 @@ from edge_agent.config import AgentConfig, load_config, parse
 from edge_agent.disk import Disk
 from edge_agent.engines import Memo, RunnerLoader, RunnerPlayback
 from edge_agent.errors import AgentError, ConfigError, PlatformError, VideoError
+from edge_agent.exposition import exposition
 from edge_agent.fleet.config import FleetConfig, GroupConfig, load_fleet
 from edge_agent.fleet.run import Fleet
 from edge_agent.lab import lab
@@ -162,6 +163,20 @@ def status(
             typer.echo(json.dumps(report, indent=2))
         else:
             Console().print(report_table(report))
+
+
+@app.command("metrics", epilog="Example: edgeloop agent metrics --state-dir d1 --output node/edgeloop.prom")
+def metrics(
+    state_dir: Annotated[Path, typer.Option("--state-dir", help="Folder of this device's state.")],
+    output: Annotated[Path | None, typer.Option(help="File to replace; default standard output.")] = None,
+) -> None:
+    """Write a device's state in Prometheus's text format, for the textfile collector of its node exporter."""
+    with _clean_exit():
+        text = exposition(device_report(state_dir))
+        if output is None:
+            typer.echo(text, nl=False)
+        else:
+            Disk().replace(output, text.encode())
 
 
 def _run(config: AgentConfig, trace: Path | None, quiet: bool) -> dict[str, object]:

@@ -48,6 +48,8 @@ BUILT_IN = (
     Command("compare-perf", "compiler.cli:compare_perf_command", "Compare two bundles' times.", "compiler", ("onnx",)),
     Command("release", "services.releases.cli:app", "Bundles, rollouts, kill switch.", "services", ("fastapi",)),
     Command("audit", "services.releases.audit_cli:app", "Check the audit trail.", "services", ("fastapi",)),
+    Command("claims", "services.claims.cli:app", "Wording of release notes.", "services", ("fastapi",)),
+    Command("evidence", "services.claims.evidence_cli:app", "Proof of numbers.", "services", ("fastapi",)),
     Command("retrain", "flows.retrain_cli:retrain", "Learn a better model from hard examples.", "flows", ("torch",)),
     Command("provision", "flows.retrain_cli:provision", "Gate the seed, write the first bundle.", "flows", ("torch",)),
     Command("seed", "flows.cli:seed", "Make the seed models again.", "flows", ("torch",)),

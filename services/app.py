@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI
 from services.kit.app import make_app
 from services.kit.discovery import DASHBOARD, SERVICES, parts
 from services.kit.logs import configure_logs
+from services.kit.metrics import serve
 from services.kit.settings import settings
 
 SERVICES_VARIABLE = "EDGELOOP_SERVICES"
@@ -21,6 +22,7 @@ SERVICES_VARIABLE = "EDGELOOP_SERVICES"
 def create_app() -> FastAPI:
     """The application with all services, or with those named by `EDGELOOP_SERVICES`."""
     configure_logs("api", settings().log_level)
+    serve("api")
     return build_app(_chosen())
 
 

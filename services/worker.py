@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from celery.signals import beat_init, setup_logging, worker_ready
+from celery.signals import beat_init, setup_logging, worker_process_shutdown, worker_ready
 
-from services.kit import outbox_tasks
+from services.kit import heartbeat, metrics, outbox_tasks
 from services.kit.discovery import SERVICES, parts
 from services.kit.logs import configure_logs
 from services.kit.settings import settings
@@ -30,9 +30,27 @@ def use_our_logs(**_: Any) -> None:  # Any: signal arguments, unused
 
 
 @worker_ready.connect(weak=False)
+def worker_lives(**_: Any) -> None:  # Any: signal arguments, unused
+    """Say that a worker is ready, show signs of life and answer for metrics."""
+    _live("worker")
+
+
 @beat_init.connect(weak=False)
-def say_ready(**_: Any) -> None:  # Any: signal arguments, unused
-    """Make the file that tells a supervisor that this process works."""
+def beat_lives(**_: Any) -> None:  # Any: signal arguments, unused
+    """Say that beat is ready, show signs of life and answer for metrics."""
+    _live("beat")
+
+
+@worker_process_shutdown.connect(weak=False)
+def child_ended(pid: int = 0, **_: Any) -> None:  # Any: signal arguments, unused
+    """Drop the live metrics of a child of the prefork pool."""
+    metrics.forget_process(pid)
+
+
+def _live(kind: str) -> None:
+    """Heartbeat and metrics; then the file that tells a supervisor that this process works."""
+    heartbeat.start(kind)
+    metrics.serve(kind)
     name = os.environ.get(READY_FILE_VARIABLE)
     if name:
         Path(name).touch()

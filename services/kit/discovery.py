@@ -12,7 +12,7 @@ from types import ModuleType
 
 import structlog
 
-SERVICES = ("telemetry", "curation", "drift", "builds", "releases", "identity")
+SERVICES = ("telemetry", "curation", "drift", "builds", "releases", "identity", "claims")
 DASHBOARD = "dashboard"
 
 log = structlog.get_logger(__name__)

@@ -11,6 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.kit.limits import HTTP
+from services.kit.metrics import note_request
 from services.kit.problems import TooLarge, response
 from services.kit.tracing import start_trace
 
@@ -23,7 +24,7 @@ log = structlog.get_logger("services.access")
 
 
 class TraceMiddleware:
-    """Starts the request's trace, answers with `X-Trace-Id`, writes one log line a request."""
+    """Starts the request's trace, answers with `X-Trace-Id`, counts the answer, writes one log line a request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -48,10 +49,13 @@ class TraceMiddleware:
         try:
             await self._app(scope, receive, send_traced)
         finally:
+            spent = time.perf_counter() - begun
+            note_request(scope["path"], getattr(scope.get("route"), "path", None), scope["method"], status, spent)
             quiet = scope["path"] in QUIET_PATHS or (status < 400 and scope.get("state", {}).get(QUIET, False))
             if not quiet:
-                spent = round((time.perf_counter() - begun) * 1000, 1)
-                log.info("request", method=scope["method"], path=scope["path"], status=status, ms=spent)
+                log.info(
+                    "request", method=scope["method"], path=scope["path"], status=status, ms=round(spent * 1000, 1)
+                )
 
 
 class BodyLimitMiddleware:

@@ -49,6 +49,7 @@ class OutboxRow(Base):
     attempts: Mapped[int] = mapped_column(Integer, server_default="0")
     last_error: Mapped[str | None] = mapped_column(Text)
     done_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    traceparent: Mapped[str] = mapped_column(Text, server_default="")
 
 
 class AuditEntry(Base):

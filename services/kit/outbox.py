@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from services.kit.database import transaction
 from services.kit.limits import OUTBOX
 from services.kit.models import OutboxRow
+from services.kit.tracing import ongoing_traceparent, start_trace
 
 Handler = Callable[[str, dict[str, Any]], None]  # Any: JSON
 
@@ -27,7 +28,8 @@ _handlers: dict[str, Handler] = {}
 
 def enqueue(session: Session, topic: str, key: str, payload: dict[str, Any]) -> bool:
     """Add a message to this transaction; False when `(topic, key)` was already sent or waits."""
-    row = insert(OutboxRow).values(topic=topic, key=key, payload=payload).on_conflict_do_nothing()
+    values = {"topic": topic, "key": key, "payload": payload, "traceparent": ongoing_traceparent()}
+    row = insert(OutboxRow).values(values).on_conflict_do_nothing()
     return session.execute(row.returning(OutboxRow.id)).first() is not None
 
 
@@ -59,6 +61,7 @@ def _deliver_next(topics: tuple[str, ...] | None) -> int | None:
         row = session.scalars(_waiting(topics)).first()
         if row is None:
             return None
+        start_trace(row.traceparent)
         try:
             _handlers[row.topic](row.key, row.payload)
         except Exception as error:  # whatever a handler raises is kept beside the row and tried again

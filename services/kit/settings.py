@@ -39,6 +39,8 @@ class Settings(BaseSettings):
 
     database_pool: int = Field(10, ge=1, le=100)
     statement_timeout_s: int = Field(30, ge=1, le=3600)
+    metrics_port: int = Field(0, ge=0, le=65_535, description="port of its own for GET /metrics; 0: none")
+    metrics_host: str = "127.0.0.1"
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
 
     @property

@@ -21,6 +21,7 @@ import structlog
 
 from services.kit.limits import STREAM
 from services.kit.settings import settings
+from services.kit.tracing import ongoing_traceparent, start_trace
 
 _APPEND = """
 if (redis.call('GET', KEYS[2]) or '0') ~= ARGV[1] then return -1 end
@@ -33,6 +34,9 @@ end
 redis.call('SET', KEYS[2], ARGV[2])
 return added
 """
+
+TRACE = "traceparent"
+"""The field of a message that carries its trace."""
 
 log = structlog.get_logger(__name__)
 
@@ -65,10 +69,15 @@ def _connection(url: str) -> redis.Redis:
 
 
 def publish(stream: str, fields: Mapping[str, str | bytes]) -> str:
-    """Append one message; returns its id."""
-    entry: dict[Any, Any] = dict(fields)
+    """Append one message, with the trace under way; returns its id."""
+    entry: dict[Any, Any] = {**_traced(), **fields}
     added: Any = connection().xadd(stream, entry)  # Any: redis-py types answers as sync or async
     return str(added.decode())
+
+
+def _traced() -> dict[str, str]:
+    trace = ongoing_traceparent()
+    return {TRACE: trace} if trace else {}
 
 
 def publish_many(stream: str, entries: Sequence[Mapping[str, str | bytes]], *, expected: int, mark: int) -> bool:
@@ -236,6 +245,7 @@ def _message(stream: str, raw: tuple[bytes, dict[bytes, bytes]]) -> StreamMessag
 
 
 def _handle(client: redis.Redis, group: str, handler: Handler, message: StreamMessage, abandoned: bool) -> int:
+    start_trace(message.fields.get(TRACE, b"").decode(errors="replace"))
     try:
         handler(message)
     except Exception as error:  # one bad message must not stop the ones behind it

@@ -17,9 +17,11 @@ from typing import Any, TypeAlias
 
 from celery import Celery
 from celery.app.task import Task
+from celery.signals import before_task_publish
 
+from services.kit.metrics import noted_task
 from services.kit.settings import settings
-from services.kit.tracing import start_trace
+from services.kit.tracing import ongoing_traceparent, start_trace
 
 QUEUES = ("kit", "telemetry", "curation", "drift", "builds", "releases")
 SCHEDULE: dict[str, dict[str, Any]] = {}  # Any: Celery's own schedule entries
@@ -63,11 +65,19 @@ celery_app.add_defaults(_defaults)
 
 
 class TracedTask(Task):  # type: ignore[type-arg]  # generic in its stubs only, not when it runs
-    """A task that begins a trace of its own."""
+    """A task that goes on with the trace of whoever sent it, or begins its own, and is counted."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        start_trace()
-        return super().__call__(*args, **kwargs)
+        start_trace(getattr(self.request, "traceparent", None))
+        with noted_task(self.name):
+            return super().__call__(*args, **kwargs)
+
+
+@before_task_publish.connect(weak=False)
+def carry_trace(headers: dict[str, Any] | None = None, **_: Any) -> None:  # Any: Celery's headers and arguments
+    """Send the trace along with a task; beat has none under way, so each of its ticks begins one."""
+    if headers is not None and (trace := ongoing_traceparent()):
+        headers["traceparent"] = trace
 
 
 def task(*, queue: str, time_limit: int = 60) -> Callable[[Callable[..., Any]], AnyTask]:

@@ -23,6 +23,11 @@ def start_trace(traceparent: str | None = None) -> str:
     return trace_id
 
 
+def ongoing_traceparent() -> str:
+    """Header value for what this trace causes later (a message, a task); empty where no trace is under way."""
+    return traceparent() if _trace_id.get() else ""
+
+
 def traceparent() -> str:
     """Header value for an outgoing request of this trace."""
     return f"00-{current_trace_id()}-{secrets.token_hex(8)}-01"

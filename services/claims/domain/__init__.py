@@ -1,0 +1,1 @@
+"""Rules for wording, without input or output."""
