@@ -2,8 +2,8 @@
 
 Two things of CPython stop a frame for longer than a change of bundle may cost. A full collection walks through every
 object of the process, 45 ms with the agent's modules loaded; objects that live as long as the process are taken out
-of its sight. And a thread that wants the interpreter lock waits 5 ms before the holder is asked to hand it over, at each
-of the dozens of calls of a frame that let go of it. Sources: `gc.freeze`, `sys.setswitchinterval`.
+of its sight. And a thread that wants the interpreter lock waits 5 ms before the holder is asked to hand it over, at
+each of the dozens of calls of a frame that let go of it. Sources: `gc.freeze`, `sys.setswitchinterval`.
 """
 
 from __future__ import annotations

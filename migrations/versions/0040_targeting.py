@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "0040_targeting"
-down_revision = "0011_ddi"
+down_revision = "0020_sealed_bundles"
 branch_labels = None
 depends_on = None
 

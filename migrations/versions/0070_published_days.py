@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "0070_published_days"
-down_revision = "0011_ddi"
+down_revision = "0040_targeting"
 branch_labels = None
 depends_on = None
 

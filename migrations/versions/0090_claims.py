@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "0090_claims"
-down_revision = "0011_ddi"
+down_revision = "0080_identity"
 branch_labels = None
 depends_on = None
 
