@@ -46,6 +46,8 @@ class AgentLimits:
     """The weights in memory are authenticated once in so many frames."""
     video_side: int = 4096
     video_header_s: float = 10.0
+    quantiser_blocks: int = 96
+    """Blocks of a picture that are asked for their quantiser."""
     samples_kept: int = 512
     identity_bytes: int = 64 * 1024
     tee_s: float = 20.0

@@ -14,6 +14,7 @@ from edge_agent.held import HeldReports
 from edge_agent.observers.drift import DriftObserver, Evidence
 from edge_agent.observers.hard import HardFrame, HardMiner, HardSettings, Origin
 from edge_agent.observers.health import Played
+from edge_agent.observers.stream import hardness
 from edge_agent.outbox import Kind, Outbox
 from edge_agent.picture import Pixels, motion_between
 from edge_agent.playback import Playback
@@ -71,7 +72,8 @@ class Observation:
             self.tags,
             self._identity.pseudonym(day_of(now), observer.embedding_id),
         )
-        segment = self._hard.observe(HardFrame(seen.features, score, motion), observer.tau, now, origin)
+        judged = HardFrame(seen.features, hardness(score, observer.tau, frame.quantiser), motion)
+        segment = self._hard.observe(judged, observer.tau, now, origin)
         if segment is not None and self._outbox.put(Kind.SEGMENT, segment.model_dump_json().encode()):
             self.segments += 1
             self._drift.count_segment()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 import av
 import numpy as np
+from av.sidedata.encparams import VideoEncParams, VideoEncParamsType
 from numpy.typing import NDArray
 
 from contracts.clock import day_of
@@ -29,11 +31,22 @@ STREAMS = ("rtsp://", "rtsps://", "rtmp://", "udp://", "http://", "https://")
 
 @dataclass(frozen=True)
 class SourceFrame:
-    """One picture and its name. `first`: it does not follow the one before, as at a start, a loop or another clip."""
+    """One picture and its name. `first`: it does not follow the one before, as at a start, a loop or another clip.
+    `quantiser`: mean over its blocks on the scale of H.264, NaN where the decoder does not tell.
+    """
 
     pixels: Pixels
     key: str
     first: bool = False
+    quantiser: float = math.nan
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One picture as it left the decoder."""
+
+    pixels: Pixels
+    quantiser: float
 
 
 class Source(Protocol):
@@ -46,7 +59,7 @@ class Source(Protocol):
         """Let go of the file or device."""
 
 
-def decode(location: str, input_format: str | None = None, options: dict[str, str] | None = None) -> Iterator[Pixels]:
+def decode(location: str, input_format: str | None = None, options: dict[str, str] | None = None) -> Iterator[Decoded]:
     """Yield the frames of a video as u8 RGB. Raises VideoError; frames before the damage are given first."""
     if input_format is None and not location.startswith(STREAMS) and not Path(location).is_file():
         raise VideoError(f"no video at {location}; give a file that exists, an rtsp:// address or a camera")
@@ -60,11 +73,12 @@ def decode(location: str, input_format: str | None = None, options: dict[str, st
         yield from _frames(container, location)
 
 
-def _frames(container: av.container.InputContainer, location: str) -> Iterator[Pixels]:
+def _frames(container: av.container.InputContainer, location: str) -> Iterator[Decoded]:
     if not container.streams.video:
         raise VideoError(f"{location} holds no video stream; give a file with pictures")
     stream = container.streams.video[0]
     stream.codec_context.thread_count = 1
+    stream.codec_context.options = {"export_side_data": "venc_params"}
     if max(stream.codec_context.width, stream.codec_context.height) > LIMITS.video_side:
         size = f"{stream.codec_context.width}x{stream.codec_context.height}"
         raise VideoError(f"{location} is {size}; at most {LIMITS.video_side} pixels a side are read: scale it down")
@@ -72,7 +86,8 @@ def _frames(container: av.container.InputContainer, location: str) -> Iterator[P
     try:
         for frame in container.decode(stream):
             count += 1
-            yield np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+            pixels = np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+            yield Decoded(pixels, quantiser_of(frame))
     except (av.FFmpegError, ValueError) as error:
         raise VideoError(
             f"{location} breaks off after frame {count} ({error}); the file is truncated or damaged"
@@ -83,6 +98,16 @@ def _frames(container: av.container.InputContainer, location: str) -> Iterator[P
         raise VideoError(f"{location} breaks off after frame {count} of {stream.frames}; the file is truncated")
 
 
+def quantiser_of(frame: av.VideoFrame) -> float:
+    """Mean quantiser of a picture (0..51) over evenly spaced blocks; NaN where its decoder does not tell."""
+    beside: Any = frame.side_data  # Any: PyAV's stub names one kind of side data only
+    for told in (beside[index] for index in range(len(beside))):
+        if isinstance(told, VideoEncParams) and told.codec_type == VideoEncParamsType.H264 and told.nb_blocks:
+            picked = range(0, told.nb_blocks, max(1, told.nb_blocks // LIMITS.quantiser_blocks))
+            return told.qp + sum(told.block_params(index).delta_qp for index in picked) / len(picked)
+    return math.nan
+
+
 class VideoSource:
     """A file, stream or camera. A file is looped when asked; a damaged file ends the source after a
     warning.
@@ -90,7 +115,7 @@ class VideoSource:
 
     def __init__(self, location: str, loop: bool = False, input_format: str | None = None) -> None:
         self._location, self._loop, self._format = location, loop, input_format
-        self._frames: Iterator[Pixels] = iter(())
+        self._frames: Iterator[Decoded] = iter(())
         self._index = 0
         self._open()
 
@@ -102,14 +127,15 @@ class VideoSource:
         return cls(device, input_format="v4l2")
 
     def next(self) -> SourceFrame | None:
-        pixels = next(self._frames, None)
-        if pixels is None and self._loop and self._index:
+        found = next(self._frames, None)
+        if found is None and self._loop and self._index:
             self._open()
-            pixels = next(self._frames, None)
-        if pixels is None:
+            found = next(self._frames, None)
+        if found is None:
             return None
         self._index += 1
-        return SourceFrame(pixels, f"{self._location}#{self._index - 1}", first=self._index == 1)
+        key = f"{self._location}#{self._index - 1}"
+        return SourceFrame(found.pixels, key, first=self._index == 1, quantiser=found.quantiser)
 
     def close(self) -> None:
         if hasattr(self._frames, "close"):

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contracts.statistics import ObserverParameters
+from edge_agent.observers.stream import hardness
 from edge_agent.picture import motion_between
 from flows.data.clips import Frames
+from flows.data.codec import Received
 from flows.data.corpus import Corpus, Split, read
-from flows.data.degrade import NORMAL, Degradation, degrade, receive, shrink
+from flows.data.degrade import NORMAL, Degradation, call, degrade, expose, shrink
 from flows.quality.runner import QualityRunner
 from flows.tasks.vsr.metrics import Upscaler, psnr_y
 
@@ -36,11 +38,19 @@ class View:
 
 @dataclass(frozen=True)
 class Watched:
-    """What the quality net sees: features u8 [n, rows, cols, 16], scores in dB [n], motion in LSB [n]."""
+    """What a device sees: features u8 [n, rows, cols, 16], scores in dB [n], motion in LSB [n], and the scores of the
+    pictures alone, without the stream [n].
+    """
 
     features: NDArray[np.uint8]
     scores: NDArray[np.float64]
     motion: NDArray[np.float64]
+    pictures: NDArray[np.float64]
+
+    @property
+    def blind(self) -> Watched:
+        """The same without what the stream says."""
+        return replace(self, scores=self.pictures)
 
 
 @dataclass(frozen=True)
@@ -59,13 +69,16 @@ class Eyes:
     def __init__(self, quality_model: bytes, observer: ObserverParameters) -> None:
         self._runner, self._observer = QualityRunner(quality_model), observer
 
-    def watch(self, low: Frames) -> Watched:
-        """Look at received frames as a device does."""
+    def watch(self, received: Received) -> Watched:
+        """Look at received frames, and at what their decoder says, as a device does."""
+        low, tau = received.frames, self._observer.tau
         seen = self._runner.observe(low)
-        scores = np.array([self._observer.score(embedding) for embedding in seen.embedding])
+        pictures = np.array([self._observer.score(embedding) for embedding in seen.embedding])
+        both = zip(pictures, received.quantisers, strict=True)
+        scores = np.array([hardness(float(score), tau, float(quantiser)) for score, quantiser in both])
         before = [None, *low[:-1]]
         motion = [motion_between(a, b) for a, b in zip(before, low, strict=True)]
-        return Watched(seen.features, scores, np.array(motion))
+        return Watched(seen.features, scores, np.array(motion), pictures)
 
 
 def held_out_views(corpus: Corpus) -> list[View]:
@@ -80,13 +93,14 @@ def held_out_views(corpus: Corpus) -> list[View]:
 
 def measure(view: View, condition: str, degradation: Degradation, eyes: Eyes, upscale: Upscaler) -> Call:
     """Play a view under a condition."""
-    low, target = degrade(view.high, degradation, view.fps)
+    received = call(shrink(view.high, 2), degradation, view.fps)
+    target = expose(view.high, degradation.gain)
     healthy_low, healthy_target = degrade(view.high, NORMAL, view.fps)
     healthy = psnr_y(upscale(healthy_low), healthy_target)
-    here = psnr_y(upscale(low), target) + 20.0 * math.log10(degradation.gain)
-    return Call(view.name, condition, eyes.watch(low), np.asarray(healthy - here, np.float64))
+    here = psnr_y(upscale(received.frames), target) + 20.0 * math.log10(degradation.gain)
+    return Call(view.name, condition, eyes.watch(received), np.asarray(healthy - here, np.float64))
 
 
 def good_calls(views: Sequence[View], crfs: Sequence[float], eyes: Eyes) -> list[Watched]:
     """Every view in healthy calls of these qualities."""
-    return [eyes.watch(receive(shrink(view.high, 2), Degradation(crf=crf), view.fps)) for view in views for crf in crfs]
+    return [eyes.watch(call(shrink(view.high, 2), Degradation(crf=crf), view.fps)) for view in views for crf in crfs]

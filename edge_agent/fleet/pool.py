@@ -50,9 +50,9 @@ class FramePool:
     def _decode(self, path: str) -> tuple[SourceFrame, ...]:
         frames: list[SourceFrame] = []
         try:
-            for index, pixels in enumerate(islice(decode(path), self._frames * self._stride)):
+            for index, found in enumerate(islice(decode(path), self._frames * self._stride)):
                 if index % self._stride == 0:
-                    frames.append(SourceFrame(pixels, f"{path}#{index}"))
+                    frames.append(SourceFrame(found.pixels, f"{path}#{index}", quantiser=found.quantiser))
         except VideoError as error:
             if not frames:
                 raise

@@ -7,13 +7,16 @@ as in a real call, until the next key frame.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import av
 import numpy as np
+from av.sidedata.encparams import VideoEncParams
 from av.video.codeccontext import VideoCodecContext
+from numpy.typing import NDArray
 
 from flows.data.clips import Frames, to_rgb
 from flows.data.errors import VideoError
@@ -21,6 +24,14 @@ from flows.data.errors import VideoError
 _KEY_INTERVAL = 25
 
 Packet: TypeAlias = "av.Packet[Any]"  # Any: the stream kind, which a bare codec context does not have
+
+
+@dataclass(frozen=True)
+class Received:
+    """Pictures [n, h, w, 3] as shown, and the mean quantiser of the blocks of each (0..51), [n]."""
+
+    frames: Frames
+    quantisers: NDArray[np.float64]
 
 
 def transcode(
@@ -33,6 +44,19 @@ def transcode(
     seed: int = 0,
 ) -> Frames:
     """Encode at a constant quality (`crf`) or a bit rate, lose a share of the packets, decode. Deterministic."""
+    return transmit(frames, crf=crf, bitrate_kbps=bitrate_kbps, fps=fps, loss=loss, seed=seed).frames
+
+
+def transmit(
+    frames: Frames,
+    *,
+    crf: float | None = 20.0,
+    bitrate_kbps: float | None = None,
+    fps: float = 25.0,
+    loss: float = 0.0,
+    seed: int = 0,
+) -> Received:
+    """Like `transcode`, with what the decoder says of each picture."""
     packets = encode(frames, crf=crf, bitrate_kbps=bitrate_kbps, fps=fps)
     lost = np.random.default_rng(seed).random(len(packets)) < loss
     lost[0] = False
@@ -89,28 +113,31 @@ def _options(crf: float | None, bitrate_kbps: float | None) -> dict[str, str]:
 
 def _decode_with_losses(
     packets: list[Packet], lost: np.ndarray[tuple[int], np.dtype[np.bool_]], count: int, size: tuple[int, ...]
-) -> Frames:
+) -> Received:
     decoder = av.CodecContext.create("h264", "r")
     assert isinstance(decoder, VideoCodecContext)
     decoder.thread_count = 1
-    shown: dict[int, Frames] = {}
-    for packet, gone in zip(packets, lost, strict=True):
-        if gone:
-            continue
+    decoder.options = {"export_side_data": "venc_params"}
+    shown: dict[int, tuple[Frames, float]] = {}
+    arrived = [packet for packet, gone in zip(packets, lost, strict=True) if not gone]
+    for packet in (*arrived, None):
         for picture in _decode_one(decoder, packet):
             if picture.pts is not None:
-                shown[int(picture.pts)] = to_rgb(picture)
-    for picture in _decode_one(decoder, None):
-        if picture.pts is not None:
-            shown[int(picture.pts)] = to_rgb(picture)
+                shown[int(picture.pts)] = (to_rgb(picture), _quantiser(picture))
     if not shown:
         raise VideoError("nothing decodable is left of the stream; lower the loss")
     last = shown[min(shown)]
-    output = np.empty((count, *size, 3), np.uint8)
+    output, quantisers = np.empty((count, *size, 3), np.uint8), np.empty(count)
     for index in range(count):
         last = shown.get(index, last)
-        output[index] = last
-    return output
+        output[index], quantisers[index] = last
+    return Received(output, quantisers)
+
+
+def _quantiser(picture: av.VideoFrame) -> float:
+    beside: Any = picture.side_data  # Any: PyAV's stub names one kind of side data only
+    told = [one for one in (beside[index] for index in range(len(beside))) if isinstance(one, VideoEncParams)]
+    return float(told[0].qp_map().mean()) if told else float("nan")
 
 
 def _decode_one(decoder: VideoCodecContext, packet: Packet | None) -> list[av.VideoFrame]:

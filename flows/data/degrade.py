@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.data.clips import Frames, shrink
-from flows.data.codec import transcode
+from flows.data.codec import Received, transmit
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,14 @@ def degrade(high: Frames, degradation: Degradation, fps: float = 25.0) -> tuple[
 
 def receive(low: Frames, degradation: Degradation, fps: float = 25.0) -> Frames:
     """What the receiver decodes of clean low-resolution frames."""
+    return call(low, degradation, fps).frames
+
+
+def call(low: Frames, degradation: Degradation, fps: float = 25.0) -> Received:
+    """Like `receive`, with what the receiver's decoder says of each picture."""
     seen = sense(low, degradation)
     seen = drop_frames(seen, degradation.drop, degradation.seed)
-    return transcode(
+    return transmit(
         seen,
         crf=degradation.crf,
         bitrate_kbps=degradation.bitrate_kbps,

@@ -17,7 +17,7 @@ SETTINGS = HardSettings()
 
 def watched(scores: list[float], seed: int = 0) -> Watched:
     features = np.random.default_rng(seed).integers(0, 256, (len(scores), 4, 4, 16), dtype=np.uint8)
-    return Watched(features, np.array(scores, np.float64), np.zeros(len(scores)))
+    return Watched(features, np.array(scores, np.float64), np.zeros(len(scores)), np.array(scores, np.float64))
 
 
 def test_frames_of_a_spell_that_was_uploaded_are_found_and_two_in_a_row_are_not() -> None:
@@ -40,7 +40,8 @@ def test_what_the_token_bucket_refuses_is_not_found() -> None:
 
 def test_a_duplicate_of_an_upload_is_found_without_another_upload() -> None:
     features = np.full((10, 4, 4, 16), 96, np.uint8)
-    twice = Watched(features, np.array([6.0, 6, 6, 6, 1, 6, 6, 6, 6, 1]), np.zeros(10))
+    scores = np.array([6.0, 6, 6, 6, 1, 6, 6, 6, 6, 1])
+    twice = Watched(features, scores, np.zeros(10), scores)
     mined = mine(twice, TAU, SETTINGS)
     assert mined.uploads == 1
     assert int(mined.found.sum()) == 8
