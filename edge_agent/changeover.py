@@ -137,9 +137,11 @@ class Changeover:
         try:
             self._slots.flush()
             self._journal.write()
-            told = frozenset(entry.number for entry in self.slots.untold if self._journal.tell(entry))
+            told = [entry for entry in self.slots.untold if self._journal.tell(entry)]
             if told:
-                self._slots.apply(partial(mark_told, numbers=told))
+                self._slots.apply(partial(mark_told, numbers=frozenset(entry.number for entry in told)))
+            for entry in told:
+                log.warning("bundle %s left or refused (%s): %s", entry.digest[:12], entry.cause, entry.detail)
             self._tell_falls()
         except OSError as error:
             self.last_error = f"slot record not written: {error}"[:200]
@@ -202,7 +204,6 @@ class Changeover:
     def _count_since(self, known: int) -> None:
         for entry in self.slots.rollbacks:
             if entry.number > known and entry.ran:
-                log.warning("bundle %s rolled back (%s): %s", entry.digest[:12], entry.cause, entry.detail)
                 self.rolled_back += 1
                 self.last_cause = entry.cause
                 self.causes[entry.cause] += 1

@@ -36,6 +36,7 @@ from edge_agent.runtime.npu import Faults
 from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.runtime.npu.trace_command import kernel_trace
 from edge_agent.session import Session, sole_owner
+from edge_agent.steady import steady
 from edge_agent.transport import Transport, make_client
 from edge_agent.watermark import Marker, WatermarkError
 from edge_agent.watermark.code import read_key
@@ -169,7 +170,7 @@ def _run(config: AgentConfig, trace: Path | None, quiet: bool) -> dict[str, obje
         transport = Transport(config.platform_url, client) if config.platform_url else None
         agent = agent_from(config, clock, _loader(config, clock), transport)
         session = Session(agent, config.state_dir, config.fps, config.max_frames, config.sync_s)
-        with _stopped_by_signals(session.stop), _progress(quiet) as tell:
+        with _stopped_by_signals(session.stop), _progress(quiet) as tell, steady():
             status = session.run(tell)
         if trace is not None and isinstance(agent.playback, RunnerPlayback):
             trace.write_text(agent.playback.runner.trace.chrome_json())

@@ -1,6 +1,7 @@
 """What the device tells the platform about its bundles, numbered across restarts.
 
-Notes and health reports wait in memory until `write` puts them into the outbox: a frame never waits for the disk.
+Notes and health reports wait in memory until `write` makes messages of them and puts them into the outbox: a frame
+waits neither for the disk nor for arithmetic.
 The platform hears of roll backs and of ends out of order from the slot record itself (`tell`, `tell_fall`), under ids
 that stay the same, so a power cut between record and message costs neither cause nor crash and makes no second event.
 """
@@ -11,6 +12,7 @@ import hashlib
 import threading
 import uuid
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
@@ -41,7 +43,7 @@ class Journal:
     def __init__(self, outbox: Outbox, starts: int, secret: str = "") -> None:
         self._outbox, self._secret = outbox, secret
         self._numbers = count(starts * PER_START)
-        self._waiting: deque[tuple[Kind, bytes]] = deque(maxlen=LIMITS.notes_waiting)
+        self._waiting: deque[tuple[Kind, Callable[[], bytes]]] = deque(maxlen=LIMITS.notes_waiting)
         self._writing = threading.Lock()
 
     @property
@@ -51,18 +53,21 @@ class Journal:
 
     def note(self, note: Note) -> None:
         """Take an installation step."""
-        self._waiting.append((Kind.INSTALL, self._event(note, uuid.uuid4().hex)))
+        number = next(self._numbers)
+        self._waiting.append((Kind.INSTALL, lambda: _event(note, uuid.uuid4().hex, number)))
 
     def health(self, window: HealthWindow, digest: str, state: str) -> None:
         """Take the health of a window and begin the next; an empty window says nothing."""
-        if window.frames:
-            report = window.report(digest, next(self._numbers), state)
-            self._waiting.append((Kind.HEALTH, report.model_dump_json().encode()))
+        if not window.frames:
+            return
+        ended, number = window.cut(), next(self._numbers)
+        self._waiting.append((Kind.HEALTH, lambda: ended.report(digest, number, state).model_dump_json().encode()))
 
     def tell(self, entry: RollBack) -> bool:
         """Put a roll back or a refusal into the outbox now; False when it could not be stored."""
         stage = InstallStage.ROLLED_BACK if entry.ran else InstallStage.REFUSED
-        body = self._event(Note(entry.digest, stage, Cause(entry.cause), entry.detail), _event_id(entry))
+        note = Note(entry.digest, stage, Cause(entry.cause), entry.detail)
+        body = _event(note, _event_id(entry), next(self._numbers))
         return self._outbox.put(Kind.INSTALL, body)
 
     def tell_fall(self, fall: Fall, digest: str) -> bool:
@@ -79,18 +84,20 @@ class Journal:
         """Put what waits into the outbox."""
         with self._writing:
             while self._waiting:
-                self._outbox.put(*self._waiting.popleft())
+                kind, made = self._waiting.popleft()
+                self._outbox.put(kind, made())
 
-    def _event(self, note: Note, event_id: str) -> bytes:
-        event = InstallEvent(
-            event_id=event_id,
-            digest=note.digest,
-            stage=note.stage,
-            cause=note.cause,
-            detail=note.detail[:200],
-            sequence=next(self._numbers),
-        )
-        return event.model_dump_json().encode()
+
+def _event(note: Note, event_id: str, number: int) -> bytes:
+    event = InstallEvent(
+        event_id=event_id,
+        digest=note.digest,
+        stage=note.stage,
+        cause=note.cause,
+        detail=note.detail[:200],
+        sequence=number,
+    )
+    return event.model_dump_json().encode()
 
 
 def _event_id(entry: RollBack) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -106,9 +107,15 @@ class HealthWindow:
     def relative(self, quantile: float) -> float:
         return float(np.quantile(self._relatives, quantile)) if self._relatives else 0.0
 
+    def cut(self) -> HealthWindow:
+        """Return the window so far and begin the next one, without any arithmetic: a frame may wait for it."""
+        ended = copy(self)
+        self.reset()
+        return ended
+
     def report(self, digest: str, sequence: int, state: str) -> HealthReport:
-        """Return the window as a message and begin the next one. Needs at least one frame."""
-        report = HealthReport(
+        """Return the window as a message. Needs at least one frame."""
+        return HealthReport(
             report_id=uuid.uuid4().hex,
             digest=digest,
             sequence=sequence,
@@ -125,8 +132,6 @@ class HealthWindow:
             score_mean=float(np.clip(self._score / self._scores, -100, 100)) if self._scores else 0.0,
             state=state,
         )
-        self.reset()
-        return report
 
 
 @dataclass(frozen=True)

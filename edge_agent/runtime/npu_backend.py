@@ -79,7 +79,7 @@ class NpuBackend:
         quality = device.load(bundle.program(device_class, "quality"))
         outputs = {output.name: output for output in quality.program.profiles[0].outputs}
         if not self._options.shared:
-            _warm(device, (*models.values(), quality))
+            _warm(device, (quality, *reversed(models.values())))
         self._loaded = _Loaded(device, models, quality, outputs["embedding"])
         self._set = KernelSet.BIG
         self.reset()
@@ -166,10 +166,12 @@ def _load_sets(
 
 
 def _warm(device: NpuDevice, programs: Sequence[LoadedProgram]) -> None:
-    """Bind every profile now, so that the first frame of a new bundle is as quick as the others."""
+    """Run every profile once now, so that the first frame of a new bundle is as quick as the others; the last one stays
+    in the SRAM.
+    """
     for program in programs:
-        for index in range(len(program.program.profiles)):
-            device.make_ready(program, index)
+        for index in reversed(range(len(program.program.profiles))):
+            device.rehearse(program, index)
 
 
 def _switch_span(switch: SetSwitch | None) -> list[Span]:

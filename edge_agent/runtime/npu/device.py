@@ -167,6 +167,18 @@ class NpuDevice:
             self._make_resident(bound)
         return self._switch_ns(bound) / 1e6
 
+    def rehearse(self, loaded: LoadedProgram, profile: str | int) -> None:
+        """Make a profile ready and run it once on a black frame, so that its first real frame finds plan, memory and
+        timing at hand. It takes no simulated time, meets no faults, and leaves no states.
+        """
+        index = loaded.program.profile_index(profile)
+        self.make_ready(loaded, index)
+        with self._memory.lock:
+            bound = self._bound(loaded, index)
+            bound.input[...] = 0
+            bound.run()
+        bound.time(self.array_model, self.mhz)
+
     def infer(self, loaded: LoadedProgram, frame: Bytes, profile: str | int | None = None) -> RunResult:
         """Run one frame (uint8 [h, w, c] of a profile's size).
 
