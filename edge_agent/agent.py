@@ -23,13 +23,14 @@ from edge_agent.disk import Disk
 from edge_agent.errors import AgentError, Cancelled, PlatformError
 from edge_agent.journal import Journal
 from edge_agent.limits import LIMITS
+from edge_agent.network import NetworkWatch
 from edge_agent.observation import Observation
 from edge_agent.observers.health import HealthWindow, Played, TrialLimits
 from edge_agent.pace import Going, StillWanted
 from edge_agent.picture import enlarge
 from edge_agent.planner import Want, plan, wanted
 from edge_agent.platform import Mail, Standing, StateKeeper
-from edge_agent.playback import Playback
+from edge_agent.playback import LitePlayback, Playback
 from edge_agent.sinks import Sink
 from edge_agent.slot_store import SlotStore
 from edge_agent.slots import Slots
@@ -75,6 +76,7 @@ class Parts:
     journal: Journal
     observation: Observation
     platform: Platform | None = None
+    network: NetworkWatch | None = None
 
 
 @dataclass
@@ -86,6 +88,7 @@ class Counters:
     observed: int = 0
     killed_frames: int = 0
     plain_frames: int = 0
+    lite_frames: int = 0
     unverified_frames: int = 0
     sync_errors: int = 0
     last_error: str = ""
@@ -100,6 +103,7 @@ class Agent:
         self._fit_to_play = True
         self._syncing = threading.Lock()
         self._composed_by: Playback | None = None
+        self._lightened: tuple[Playback, str] | None = None
         self._ending = threading.Event()
         self._health = HealthWindow(settings.budget_ms)
         self._health_since = parts.clock.now()
@@ -226,6 +230,7 @@ class Agent:
             "running_version": self.playback.version,
             "slot_state": self._stage().value,
             "engine_state": self.playback.state,
+            "network": (self._parts.network.weak or "strong") if self._parts.network else "not watched",
             "killed": self.killed,
             "bundles_verified": bundles.verifications,
             "bundles_loaded": bundles.loads,
@@ -259,6 +264,7 @@ class Agent:
         self._changeover.watch(played, now)
 
     def _compose(self, playback: Playback, frame: SourceFrame) -> Played:
+        self._lighten(playback)
         try:
             if frame.first or playback is not self._composed_by:
                 playback.begin()
@@ -268,6 +274,7 @@ class Agent:
             self._plain(frame, error)
             return Played(errors=1)
         self.counters.upscaled += 1
+        self.counters.lite_frames += enhanced.lite
         if enhanced.image is not None:
             self._parts.sink.write(enhanced.image)
         return Played(
@@ -277,7 +284,19 @@ class Agent:
             fidelity_lsb=enhanced.fidelity_lsb,
             errors=enhanced.errors,
             on_cpu=enhanced.on_cpu,
+            lite=enhanced.lite,
         )
+
+    def _lighten(self, playback: Playback) -> None:
+        """Let a weak network take the smaller engine; a trial judges the full one."""
+        network = self._parts.network
+        weak = network.weak if network and not self.on_trial else ""
+        if self._lightened is not None and self._lightened[0] is playback and self._lightened[1] == weak:
+            return
+        before = self._lightened[1] if self._lightened and self._lightened[0] is playback else ""
+        self._lightened = playback, weak
+        if weak != before and isinstance(playback, LitePlayback):
+            playback.lighten(weak)
 
     def _relative(self, latency_ms: float | None, frame: SourceFrame) -> float | None:
         size = (frame.pixels.shape[0], frame.pixels.shape[1])

@@ -17,6 +17,7 @@ from edge_agent.disk import Disk
 from edge_agent.enrol import Identity, enrol, load_identity, lone_identity
 from edge_agent.errors import EnrolmentError
 from edge_agent.journal import Journal
+from edge_agent.network import NetworkLimits, NetworkWatch
 from edge_agent.observation import Observation, ObservationSettings
 from edge_agent.observers.drift import Evidence
 from edge_agent.observers.hard import HardSettings
@@ -97,6 +98,7 @@ def build_agent(
     identity: Identity,
     transport: Transport | None,
     monotonic: Callable[[], float] = time.monotonic,
+    network: NetworkWatch | None = None,
 ) -> Agent:
     """Compose an agent. Without a transport, or for a device that never joined, it plays alone."""
     slots = SlotStore(settings.folder, disk)
@@ -116,7 +118,7 @@ def build_agent(
             mail=Mail(outbox, transport),
             executor=UpdateExecutor(identity.device_id, slots, bundles, repository, journal, monotonic),
         )
-    parts = Parts(clock, disk, source, sink, slots, bundles, journal, observation, platform)
+    parts = Parts(clock, disk, source, sink, slots, bundles, journal, observation, platform, network)
     return Agent(parts, settings.loop)
 
 
@@ -152,10 +154,13 @@ def agent_from(config: AgentConfig, clock: Clock, loader: Loader, transport: Tra
     disk = Disk(config.durable)
     disk.make_directory(config.state_dir)
     identity = identity_for(config, transport, disk)
-    signed = transport.with_token(identity.access_token) if transport else None
+    network = NetworkWatch(NetworkLimits(**config.network.model_dump())) if transport else None
+    signed = transport.with_token(identity.access_token).watched(network.trip) if transport and network else None
     source = open_source(config.source, clock.now, config.loop)
     shared = Shared(BundleStore(config.state_dir / "bundles", disk), loader)
-    return build_agent(settings_of(config), shared, clock, source, sink_for(config), disk, identity, signed)
+    return build_agent(
+        settings_of(config), shared, clock, source, sink_for(config), disk, identity, signed, network=network
+    )
 
 
 def sink_for(config: AgentConfig) -> Sink:

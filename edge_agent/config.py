@@ -10,9 +10,9 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from contracts.device import DeviceTags
 from edge_agent.errors import ConfigError
@@ -67,6 +67,27 @@ class ClimateConfig(_Section):
     other_w: Annotated[float, Field(ge=0, le=10_000)] = 0.0
 
 
+class NetworkConfig(_Section):
+    """When the network counts as weak, so that the bundle's smaller engine plays: round trips to the platform of over
+    `weak_ms` in the median of the last `trips`, or `failures` of them without an answer; until they were under
+    `good_ms` for `hold_s` real seconds.
+    """
+
+    weak_ms: Annotated[float, Field(gt=0, le=60_000)] = 800.0
+    good_ms: Annotated[float, Field(gt=0, le=60_000)] = 300.0
+    trips: Annotated[int, Field(ge=1, le=100)] = 5
+    failures: Annotated[int, Field(ge=1, le=100)] = 3
+    hold_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.good_ms >= self.weak_ms:
+            raise ValueError("good_ms must be below weak_ms, or the choice would flap")
+        if self.failures > self.trips:
+            raise ValueError("failures must not be more than trips")
+        return self
+
+
 class TrialConfig(_Section):
     """When a bundle on trial is confirmed or rolled back; times are simulated seconds."""
 
@@ -118,6 +139,7 @@ class AgentConfig(_Section):
     drift: DriftConfig = DriftConfig()
     health: HealthConfig = HealthConfig()
     trial: TrialConfig = TrialConfig()
+    network: NetworkConfig = NetworkConfig()
     watermark: WatermarkConfig | None = None
 
 

@@ -79,6 +79,7 @@ class RunnerPlayback:
         self._bundle, self._runner = bundle, runner
         self._sizes = tuple(runner.sizes)
         self._memo, self._memo_key = memo, memo_key
+        self._lite = ""
         self.digest, self.version = bundle.digest, bundle.manifest.release_version
         self.observer = ObserverParameters.from_bytes(bundle.piece("observer.npz"))
 
@@ -92,6 +93,11 @@ class RunnerPlayback:
         """The runner, for traces."""
         return self._runner
 
+    def lighten(self, reason: str) -> None:
+        """Take the smaller engine of the bundle from the next frame on, or the full one when `reason` is empty."""
+        self._lite = "/lite" if reason else ""
+        self._runner.lighten(reason)
+
     def begin(self) -> None:
         """Begin a new stream."""
         self._runner.begin()
@@ -103,7 +109,7 @@ class RunnerPlayback:
 
     def upscale(self, frame: SourceFrame) -> Enhanced:
         """Compose one frame; with a memo the image is left out, because nobody looks at it."""
-        key = (f"{self._memo_key}/upscale", frame.key)
+        key = (f"{self._memo_key}/upscale{self._lite}", frame.key)
         known = self._memo.get(key) if self._memo else None
         if isinstance(known, Enhanced):
             return known
@@ -117,6 +123,7 @@ class RunnerPlayback:
             fidelity_lsb=fidelity(pixels, image),
             errors=served.errors,
             on_cpu=served.choice is Choice.FALLBACK,
+            lite=served.result.lite,
         )
         self._remember(key, enhanced, served.choice, served.errors)
         return enhanced

@@ -6,7 +6,7 @@ The loop does not know whether an NPU, the CPU or a shared engine answers; it le
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ class Enhanced:
     fidelity_lsb: float
     errors: int = 0
     on_cpu: bool = False
+    lite: bool = False
+    """A smaller engine of the bundle made it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,14 @@ class Playback(Protocol):
 
     def observe(self, frame: SourceFrame) -> Seen:
         """Score one frame."""
+
+
+@runtime_checkable
+class LitePlayback(Protocol):
+    """What a playback adds when its bundle may have a smaller engine."""
+
+    def lighten(self, reason: str) -> None:
+        """From the next frame on take the smaller engine because of `reason`, or the full one when it is empty."""
 
 
 class Loader(Protocol):

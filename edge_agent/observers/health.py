@@ -33,6 +33,7 @@ class Played:
     fidelity_lsb: float | None = None
     errors: int = 0
     on_cpu: bool = False
+    lite: bool = False
 
     def joined(self, other: Played) -> Played:
         """Return one frame that was both observed and composed."""
@@ -70,7 +71,7 @@ class HealthWindow:
         self.reset()
 
     def reset(self) -> None:
-        self.frames = self.upscaled = self.misses = self.errors = self.cpu_frames = 0
+        self.frames = self.upscaled = self.misses = self.errors = self.cpu_frames = self.lite_frames = 0
         self._latencies: deque[float] = deque(maxlen=LIMITS.samples_kept)
         self._relatives: deque[float] = deque(maxlen=LIMITS.samples_kept)
         self._fidelity, self._fidelities = 0.0, 0
@@ -81,6 +82,7 @@ class HealthWindow:
         self.upscaled += played.upscaled
         self.errors += played.errors
         self.cpu_frames += played.on_cpu
+        self.lite_frames += played.lite
         if played.latency_ms is not None:
             self._latencies.append(played.latency_ms)
             self.misses += played.latency_ms > self._budget
@@ -124,6 +126,7 @@ class HealthWindow:
             deadline_misses=self.misses,
             driver_errors=self.errors,
             cpu_frames=self.cpu_frames,
+            lite_frames=self.lite_frames,
             latency_p50_ms=self.latency(0.50),
             latency_p99_ms=self.latency(0.99),
             latency_relative_p99=self.relative(0.99),

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from contracts.bundle import Bundle
 from contracts.clock import Clock
 from edge_agent.runtime import bicubic
-from edge_agent.runtime.backend import Backend, FrameUnfit, Observation, Pixels, Span, StreamBackend, Upscaled
+from edge_agent.runtime.backend import (
+    Backend,
+    FrameUnfit,
+    LiteBackend,
+    Observation,
+    Pixels,
+    Span,
+    StreamBackend,
+    Upscaled,
+)
 from edge_agent.runtime.healing import Choice, Event, Healing, HealingLimits, State, after, plan
 from edge_agent.runtime.trace import FrameTrace, TraceRing
 
@@ -37,6 +46,7 @@ class Counts:
     errors: int = 0
     on_cpu: int = 0
     plain: int = 0
+    lite: int = 0
     observed: int = 0
     unobserved: int = 0
 
@@ -103,6 +113,12 @@ class Runner:
         """Begin a new stream: what the nets keep from frame to frame is forgotten."""
         self._upscaled.clear()
 
+    def lighten(self, reason: str) -> None:
+        """Run the smaller engine of the bundle from the next frame on, or the full one when `reason` is empty."""
+        for backend in self._backends.values():
+            if isinstance(backend, LiteBackend):
+                backend.lighten(reason)
+
     def upscale(self, frame: Pixels) -> Served[Upscaled]:
         """Return the frame at twice its size; raises FrameUnfit only."""
         self._upscales += 1
@@ -117,6 +133,7 @@ class Runner:
             errors=counts.errors + served.errors,
             on_cpu=counts.on_cpu + (served.choice is Choice.FALLBACK),
             plain=counts.plain + (served.choice is Choice.LAST_RESORT),
+            lite=counts.lite + (served.result is not None and served.result.lite),
         )
         return served
 
