@@ -12,13 +12,15 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 from contracts.clock import Clock
 from contracts.state import DeviceState
 from contracts.wire import InstallStage
 from edge_agent.bundles import Bundles
 from edge_agent.changeover import Changeover
+from edge_agent.conveyor import Conveyor
 from edge_agent.disk import Disk
 from edge_agent.errors import AgentError, Cancelled, PlatformError
 from edge_agent.journal import Journal
@@ -30,7 +32,7 @@ from edge_agent.pace import Going, StillWanted
 from edge_agent.picture import enlarge
 from edge_agent.planner import Want, plan, wanted
 from edge_agent.platform import Mail, Standing, StateKeeper
-from edge_agent.playback import LitePlayback, Playback
+from edge_agent.playback import Enhanced, LitePlayback, Playback
 from edge_agent.sinks import Sink
 from edge_agent.slot_store import SlotStore
 from edge_agent.slots import Slots
@@ -77,6 +79,8 @@ class Parts:
     observation: Observation
     platform: Platform | None = None
     network: NetworkWatch | None = None
+    conveyor: Conveyor | None = None
+    """What `source` and `sink` belong to, when other threads prepare and compose."""
 
 
 @dataclass
@@ -128,6 +132,10 @@ class Agent:
         return self._changeover.causes
 
     @property
+    def conveyor(self) -> Conveyor | None:
+        return self._parts.conveyor
+
+    @property
     def slots(self) -> Slots:
         return self._parts.slots.slots
 
@@ -149,6 +157,8 @@ class Agent:
         if frame is None:
             return False
         self.counters.frames += 1
+        if not frame.trace:
+            frame = replace(frame, trace=self.counters.frames)
         if self.killed:
             self.counters.killed_frames += 1
             self._composed_by = None
@@ -209,10 +219,10 @@ class Agent:
         """Finish the recording, keep the running day and the last health window. An end that is not `orderly` counts
         as a crash, like one that never came here.
         """
-        self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
+        self._parts.sink.close()
+        self._flush_health(self._parts.clock.now())
         self._changeover.end(orderly)
         self._parts.observation.save()
-        self._parts.sink.close()
         self._parts.source.close()
 
     def status(self) -> dict[str, object]:
@@ -230,6 +240,7 @@ class Agent:
             "running_version": self.playback.version,
             "slot_state": self._stage().value,
             "engine_state": self.playback.state,
+            "late_frames": self.conveyor.counts.late if self.conveyor else 0,
             "network": (self._parts.network.weak or "strong") if self._parts.network else "not watched",
             "killed": self.killed,
             "bundles_verified": bundles.verifications,
@@ -275,17 +286,27 @@ class Agent:
             return Played(errors=1)
         self.counters.upscaled += 1
         self.counters.lite_frames += enhanced.lite
+        measured = self._fidelity(enhanced, frame)
         if enhanced.image is not None:
             self._parts.sink.write(enhanced.image)
         return Played(
             upscaled=True,
             latency_ms=enhanced.latency_ms,
             relative=self._relative(enhanced.latency_ms, frame),
-            fidelity_lsb=enhanced.fidelity_lsb,
+            fidelity_lsb=measured,
             errors=enhanced.errors,
             on_cpu=enhanced.on_cpu,
             lite=enhanced.lite,
         )
+
+    def _fidelity(self, enhanced: Enhanced, frame: SourceFrame) -> float | None:
+        """Return the distance from the input; outside of a trial, which it may end, another thread measures it."""
+        if enhanced.measure is None:
+            return enhanced.fidelity_lsb
+        if self.on_trial or frame.later is None:
+            return enhanced.measure()
+        frame.later.append(partial(self._health.add_fidelity, enhanced.measure))
+        return None
 
     def _lighten(self, playback: Playback) -> None:
         """Let a weak network take the smaller engine; a trial judges the full one."""
@@ -316,7 +337,8 @@ class Agent:
             self._flush_health(now)
 
     def _flush_health(self, now: float) -> None:
-        self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
+        ended, self._health = self._health, HealthWindow(self._settings.budget_ms)
+        self._parts.journal.health(ended, self.playback.digest, self.playback.state)
         self._health_since = now
 
     def _stage(self) -> InstallStage:

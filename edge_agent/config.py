@@ -125,6 +125,12 @@ class AgentConfig(_Section):
     """Frames a real second; 0 plays as fast as the device can."""
     max_frames: Annotated[int, Field(ge=0)] = 0
     """Stop after so many frames; 0 goes on to the end of the source."""
+    pipelined: bool = True
+    """Prepare, engine, finish and compose frames on four threads; without it one after another."""
+    deadline_ms: Annotated[float, Field(ge=0, le=60_000)] = 0.0
+    """A frame that is not composed this long after it was read is enlarged plainly; 0 waits."""
+    hang_s: Annotated[float, Field(gt=0, le=3_600)] = 10.0
+    """A stage that has one frame for so long hangs: frames pass it by, enlarged plainly."""
     upscale_every: Annotated[int, Field(ge=1, le=1_000)] = 1
     observe_every: Annotated[int, Field(ge=1, le=1_000)] = 1
     sync_s: Annotated[float, Field(gt=0)] = 10.0

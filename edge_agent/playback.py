@@ -5,6 +5,7 @@ The loop does not know whether an NPU, the CPU or a shared engine answers; it le
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -27,11 +28,13 @@ class Enhanced:
 
     image: Pixels | None
     latency_ms: float | None
-    fidelity_lsb: float
+    fidelity_lsb: float | None
+    """None where `measure` tells it, on whatever thread."""
     errors: int = 0
     on_cpu: bool = False
     lite: bool = False
     """A smaller engine of the bundle made it."""
+    measure: Callable[[], float] | None = None
 
 
 @dataclass(frozen=True)

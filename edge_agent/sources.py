@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,11 +29,17 @@ STREAMS = ("rtsp://", "rtsps://", "rtmp://", "udp://", "http://", "https://")
 
 @dataclass(frozen=True)
 class SourceFrame:
-    """One picture and its name. `first`: it does not follow the one before, as at a start, a loop or another clip."""
+    """One picture and its name. `first`: it does not follow the one before, as at a start, a loop or another clip.
+
+    On a conveyor: its trace id, the picture fitted to sizes (height, width), and work on it that another thread may do.
+    """
 
     pixels: Pixels
     key: str
     first: bool = False
+    trace: int = 0
+    fitted: tuple[tuple[tuple[int, int], ...], Pixels] | None = field(default=None, repr=False)
+    later: list[Callable[[], None]] | None = field(default=None, repr=False)
 
 
 class Source(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from copy import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,6 +77,12 @@ class HealthWindow:
         self._fidelity, self._fidelities = 0.0, 0
         self._score, self._scores = 0.0, 0
 
+    def add_fidelity(self, measure: Callable[[], float]) -> None:
+        """Measure the fidelity of a frame that was added without; one other thread may do that."""
+        value = measure()
+        self._fidelity += value
+        self._fidelities += 1
+
     def add(self, played: Played) -> None:
         self.frames += 1
         self.upscaled += played.upscaled
@@ -108,12 +114,6 @@ class HealthWindow:
 
     def relative(self, quantile: float) -> float:
         return float(np.quantile(self._relatives, quantile)) if self._relatives else 0.0
-
-    def cut(self) -> HealthWindow:
-        """Return the window so far and begin the next one, without any arithmetic: a frame may wait for it."""
-        ended = copy(self)
-        self.reset()
-        return ended
 
     def report(self, digest: str, sequence: int, state: str) -> HealthReport:
         """Return the window as a message. Needs at least one frame."""

@@ -194,7 +194,7 @@ def test_an_agent_on_a_weak_network_plays_the_smaller_engine_and_loses_no_frame(
     assert isinstance(npu, NpuBackend)
     switches = [(one.after, one.reason) for one in npu.width_switches]
     assert switches == [("36x44@half", "900 ms a round trip"), ("36x44", "")]
-    report = agent._health.cut().report("ab" * 48, 1, "normal")
+    report = agent._health.report("ab" * 48, 1, "normal")
     assert (report.frames, report.lite_frames) == (12, 4)
 
 
