@@ -1,4 +1,4 @@
-"""`edgeloop bench healing`: a call on a device that falls ill, and what watching it costs.
+"""`edgeloop bench healing`: a call on a device that falls ill, what watching it costs, and frames on a conveyor.
 
 The call is 70 simulated minutes (`mending/call.py` has the list of faults); nothing of it depends on this machine. The
 cost of tracing is host time of this machine, measured in pairs.
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.mending.call import PROBE_S, SPECIFIED, Call, as_specified, hold
+from benchmarks.mending.flowing import flow_figures
 from benchmarks.mending.seed_bundle import seed_bundle
 from benchmarks.mending.tracing import Cost, made_cost, real_cost
 from edgeloop.figures import Figure, below, exactly
@@ -25,6 +26,7 @@ def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
         bundle = seed_bundle(Path(folder) / "seed.elb")
         tell(0.0, "trace cost")
         costs = [*cost_figures("made", made_cost()), *cost_figures("npu", real_cost(bundle))]
+        costs += flow_figures()
         call = hold(Path(folder) / "device", bundle, tell=lambda share: tell(0.1 + 0.9 * share, "call"))
     return [*call_figures(call), *costs]
 

@@ -12,24 +12,27 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 
 from contracts.clock import Clock
 from contracts.state import DeviceState
 from contracts.wire import InstallStage
 from edge_agent.bundles import Bundles
 from edge_agent.changeover import Changeover
+from edge_agent.conveyor import Conveyor
 from edge_agent.disk import Disk
 from edge_agent.errors import AgentError, Cancelled, PlatformError
 from edge_agent.journal import Journal
 from edge_agent.limits import LIMITS
+from edge_agent.network import NetworkWatch
 from edge_agent.observation import Observation
 from edge_agent.observers.health import HealthWindow, Played, TrialLimits
 from edge_agent.pace import Going, StillWanted
 from edge_agent.picture import enlarge
 from edge_agent.planner import Want, plan, wanted
 from edge_agent.platform import Mail, Standing, StateKeeper
-from edge_agent.playback import Playback
+from edge_agent.playback import Enhanced, LitePlayback, Playback
 from edge_agent.sinks import Sink
 from edge_agent.slot_store import SlotStore
 from edge_agent.slots import Slots
@@ -75,6 +78,9 @@ class Parts:
     journal: Journal
     observation: Observation
     platform: Platform | None = None
+    network: NetworkWatch | None = None
+    conveyor: Conveyor | None = None
+    """What `source` and `sink` belong to, when other threads prepare and compose."""
 
 
 @dataclass
@@ -86,6 +92,7 @@ class Counters:
     observed: int = 0
     killed_frames: int = 0
     plain_frames: int = 0
+    lite_frames: int = 0
     unverified_frames: int = 0
     sync_errors: int = 0
     last_error: str = ""
@@ -100,6 +107,7 @@ class Agent:
         self._fit_to_play = True
         self._syncing = threading.Lock()
         self._composed_by: Playback | None = None
+        self._lightened: tuple[Playback, str] | None = None
         self._ending = threading.Event()
         self._health = HealthWindow(settings.budget_ms)
         self._health_since = parts.clock.now()
@@ -124,6 +132,10 @@ class Agent:
         return self._changeover.causes
 
     @property
+    def conveyor(self) -> Conveyor | None:
+        return self._parts.conveyor
+
+    @property
     def slots(self) -> Slots:
         return self._parts.slots.slots
 
@@ -145,6 +157,8 @@ class Agent:
         if frame is None:
             return False
         self.counters.frames += 1
+        if not frame.trace:
+            frame = replace(frame, trace=self.counters.frames)
         if self.killed:
             self.counters.killed_frames += 1
             self._composed_by = None
@@ -205,10 +219,10 @@ class Agent:
         """Finish the recording, keep the running day and the last health window. An end that is not `orderly` counts
         as a crash, like one that never came here.
         """
-        self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
+        self._parts.sink.close()
+        self._flush_health(self._parts.clock.now())
         self._changeover.end(orderly)
         self._parts.observation.save()
-        self._parts.sink.close()
         self._parts.source.close()
 
     def status(self) -> dict[str, object]:
@@ -226,6 +240,8 @@ class Agent:
             "running_version": self.playback.version,
             "slot_state": self._stage().value,
             "engine_state": self.playback.state,
+            "late_frames": self.conveyor.counts.late if self.conveyor else 0,
+            "network": (self._parts.network.weak or "strong") if self._parts.network else "not watched",
             "killed": self.killed,
             "bundles_verified": bundles.verifications,
             "bundles_loaded": bundles.loads,
@@ -259,6 +275,7 @@ class Agent:
         self._changeover.watch(played, now)
 
     def _compose(self, playback: Playback, frame: SourceFrame) -> Played:
+        self._lighten(playback)
         try:
             if frame.first or playback is not self._composed_by:
                 playback.begin()
@@ -268,16 +285,39 @@ class Agent:
             self._plain(frame, error)
             return Played(errors=1)
         self.counters.upscaled += 1
+        self.counters.lite_frames += enhanced.lite
+        measured = self._fidelity(enhanced, frame)
         if enhanced.image is not None:
             self._parts.sink.write(enhanced.image)
         return Played(
             upscaled=True,
             latency_ms=enhanced.latency_ms,
             relative=self._relative(enhanced.latency_ms, frame),
-            fidelity_lsb=enhanced.fidelity_lsb,
+            fidelity_lsb=measured,
             errors=enhanced.errors,
             on_cpu=enhanced.on_cpu,
+            lite=enhanced.lite,
         )
+
+    def _fidelity(self, enhanced: Enhanced, frame: SourceFrame) -> float | None:
+        """Return the distance from the input; outside of a trial, which it may end, another thread measures it."""
+        if enhanced.measure is None:
+            return enhanced.fidelity_lsb
+        if self.on_trial or frame.later is None:
+            return enhanced.measure()
+        frame.later.append(partial(self._health.add_fidelity, enhanced.measure))
+        return None
+
+    def _lighten(self, playback: Playback) -> None:
+        """Let a weak network take the smaller engine; a trial judges the full one."""
+        network = self._parts.network
+        weak = network.weak if network and not self.on_trial else ""
+        if self._lightened is not None and self._lightened[0] is playback and self._lightened[1] == weak:
+            return
+        before = self._lightened[1] if self._lightened and self._lightened[0] is playback else ""
+        self._lightened = playback, weak
+        if weak != before and isinstance(playback, LitePlayback):
+            playback.lighten(weak)
 
     def _relative(self, latency_ms: float | None, frame: SourceFrame) -> float | None:
         size = (frame.pixels.shape[0], frame.pixels.shape[1])
@@ -297,7 +337,8 @@ class Agent:
             self._flush_health(now)
 
     def _flush_health(self, now: float) -> None:
-        self._parts.journal.health(self._health, self.playback.digest, self.playback.state)
+        ended, self._health = self._health, HealthWindow(self._settings.budget_ms)
+        self._parts.journal.health(ended, self.playback.digest, self.playback.state)
         self._health_since = now
 
     def _stage(self) -> InstallStage:

@@ -37,6 +37,7 @@ from edge_agent.runtime.npu import Faults
 from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.runtime.npu.trace_command import kernel_trace
 from edge_agent.session import Session, sole_owner
+from edge_agent.stages import stage_events
 from edge_agent.steady import steady
 from edge_agent.transport import Transport, make_client
 from edge_agent.watermark import Marker, WatermarkError
@@ -188,7 +189,8 @@ def _run(config: AgentConfig, trace: Path | None, quiet: bool) -> dict[str, obje
         with _stopped_by_signals(session.stop), _progress(quiet) as tell, steady():
             status = session.run(tell)
         if trace is not None and isinstance(agent.playback, RunnerPlayback):
-            trace.write_text(agent.playback.runner.trace.chrome_json())
+            stages = stage_events(agent.conveyor.traces.frames()) if agent.conveyor else ()
+            trace.write_text(agent.playback.runner.trace.chrome_json(more=stages))
         return status
 
 

@@ -14,10 +14,12 @@ from contracts.device import DeviceTags
 from edge_agent.agent import Agent, LoopSettings, Parts, Platform
 from edge_agent.bundles import Bundles
 from edge_agent.config import AgentConfig, DriftConfig, HardConfig, HealthConfig, TrialConfig
+from edge_agent.conveyor import Conveyor, ConveyorSettings
 from edge_agent.disk import Disk
 from edge_agent.enrol import Identity, device_key, enrol, load_identity, lone_identity
 from edge_agent.errors import EnrolmentError
 from edge_agent.journal import Journal
+from edge_agent.network import NetworkLimits, NetworkWatch
 from edge_agent.observation import Observation, ObservationSettings
 from edge_agent.observers.drift import Evidence
 from edge_agent.observers.hard import HardSettings
@@ -105,6 +107,8 @@ def build_agent(
     identity: Identity,
     transport: Transport | None,
     monotonic: Callable[[], float] = time.monotonic,
+    network: NetworkWatch | None = None,
+    conveyor: Conveyor | None = None,
 ) -> Agent:
     """Compose an agent. Without a transport, or for a device that never joined, it plays alone."""
     slots = SlotStore(settings.folder, disk)
@@ -130,8 +134,11 @@ def build_agent(
             mail=Mail(outbox, transport),
             executor=executor,
         )
-    parts = Parts(clock, disk, source, sink, slots, bundles, journal, observation, platform)
-    return Agent(parts, settings.loop)
+    parts = Parts(clock, disk, source, sink, slots, bundles, journal, observation, platform, network, conveyor)
+    agent = Agent(parts, settings.loop)
+    if conveyor is not None:
+        conveyor.sizes = lambda: getattr(agent.playback, "sizes", ())
+    return agent
 
 
 def join(folder: Path, transport: Transport, token: str, tags: DeviceTags, disk: Disk, running: str = "") -> Identity:
@@ -166,11 +173,27 @@ def agent_from(config: AgentConfig, clock: Clock, loader: Loader, transport: Tra
     disk = Disk(config.durable)
     disk.make_directory(config.state_dir)
     identity = identity_for(config, transport, disk)
-    signed = transport.with_token(identity.access_token) if transport else None
+    network = NetworkWatch(NetworkLimits(**config.network.model_dump())) if transport else None
+    signed = transport.with_token(identity.access_token).watched(network.trip) if transport and network else None
     source = open_source(config.source, clock.now, config.loop)
     tee = TeeProcess(config.state_dir / TEE_FOLDER, [config.tags.device_class])
     shared = Shared(BundleStore(config.state_dir / "bundles", disk, tee), loader)
-    return build_agent(settings_of(config), shared, clock, source, sink_for(config), disk, identity, signed)
+    sink = sink_for(config)
+    conveyor = conveyor_for(config, clock, source, sink)
+    if conveyor is not None:
+        source, sink = conveyor.feed, conveyor.outlet
+    settings = settings_of(config)
+    return build_agent(
+        settings, shared, clock, source, sink, disk, identity, signed, network=network, conveyor=conveyor
+    )
+
+
+def conveyor_for(config: AgentConfig, clock: Clock, source: Source, sink: Sink) -> Conveyor | None:
+    """Return the threads around the engine, unless the configuration wants one frame after another."""
+    if not config.pipelined:
+        return None
+    deadline_s, hang_s = config.deadline_ms / 1e3, config.hang_s
+    return Conveyor(source, sink, ConveyorSettings(config.fps, config.max_frames, deadline_s, hang_s), now=clock.now)
 
 
 def sink_for(config: AgentConfig) -> Sink:

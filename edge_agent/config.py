@@ -10,9 +10,9 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from contracts.device import DeviceTags
 from edge_agent.errors import ConfigError
@@ -67,6 +67,27 @@ class ClimateConfig(_Section):
     other_w: Annotated[float, Field(ge=0, le=10_000)] = 0.0
 
 
+class NetworkConfig(_Section):
+    """When the network counts as weak, so that the bundle's smaller engine plays: round trips to the platform of over
+    `weak_ms` in the median of the last `trips`, or `failures` of them without an answer; until they were under
+    `good_ms` for `hold_s` real seconds.
+    """
+
+    weak_ms: Annotated[float, Field(gt=0, le=60_000)] = 800.0
+    good_ms: Annotated[float, Field(gt=0, le=60_000)] = 300.0
+    trips: Annotated[int, Field(ge=1, le=100)] = 5
+    failures: Annotated[int, Field(ge=1, le=100)] = 3
+    hold_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.good_ms >= self.weak_ms:
+            raise ValueError("good_ms must be below weak_ms, or the choice would flap")
+        if self.failures > self.trips:
+            raise ValueError("failures must not be more than trips")
+        return self
+
+
 class TrialConfig(_Section):
     """When a bundle on trial is confirmed or rolled back; times are simulated seconds."""
 
@@ -104,6 +125,12 @@ class AgentConfig(_Section):
     """Frames a real second; 0 plays as fast as the device can."""
     max_frames: Annotated[int, Field(ge=0)] = 0
     """Stop after so many frames; 0 goes on to the end of the source."""
+    pipelined: bool = True
+    """Prepare, engine, finish and compose frames on four threads; without it one after another."""
+    deadline_ms: Annotated[float, Field(ge=0, le=60_000)] = 0.0
+    """A frame that is not composed this long after it was read is enlarged plainly; 0 waits."""
+    hang_s: Annotated[float, Field(gt=0, le=3_600)] = 10.0
+    """A stage that has one frame for so long hangs: frames pass it by, enlarged plainly."""
     upscale_every: Annotated[int, Field(ge=1, le=1_000)] = 1
     observe_every: Annotated[int, Field(ge=1, le=1_000)] = 1
     sync_s: Annotated[float, Field(gt=0)] = 10.0
@@ -120,6 +147,7 @@ class AgentConfig(_Section):
     drift: DriftConfig = DriftConfig()
     health: HealthConfig = HealthConfig()
     trial: TrialConfig = TrialConfig()
+    network: NetworkConfig = NetworkConfig()
     watermark: WatermarkConfig | None = None
 
 

@@ -12,13 +12,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from contracts.bundle import Bundle
 from contracts.clock import Clock
 from contracts.statistics import ObserverParameters
 from edge_agent.observers.health import fidelity
-from edge_agent.picture import fit
+from edge_agent.picture import Pixels, fit
 from edge_agent.playback import Enhanced, Seen
 from edge_agent.runtime.backend import BackendOptions
 from edge_agent.runtime.healing import Choice
@@ -79,6 +80,7 @@ class RunnerPlayback:
         self._bundle, self._runner = bundle, runner
         self._sizes = tuple(runner.sizes)
         self._memo, self._memo_key = memo, memo_key
+        self._lite = ""
         self.digest, self.version = bundle.digest, bundle.manifest.release_version
         self.observer = ObserverParameters.from_bytes(bundle.piece("observer.npz"))
 
@@ -92,9 +94,19 @@ class RunnerPlayback:
         """The runner, for traces."""
         return self._runner
 
+    def lighten(self, reason: str) -> None:
+        """Take the smaller engine of the bundle from the next frame on, or the full one when `reason` is empty."""
+        self._lite = "/lite" if reason else ""
+        self._runner.lighten(reason)
+
     def begin(self) -> None:
         """Begin a new stream."""
         self._runner.begin()
+
+    @property
+    def sizes(self) -> Sequence[tuple[int, int]]:
+        """Heights and widths that frames are fitted to."""
+        return self._sizes
 
     @property
     def weights(self) -> Sequence[Buffer]:
@@ -103,20 +115,22 @@ class RunnerPlayback:
 
     def upscale(self, frame: SourceFrame) -> Enhanced:
         """Compose one frame; with a memo the image is left out, because nobody looks at it."""
-        key = (f"{self._memo_key}/upscale", frame.key)
+        key = (f"{self._memo_key}/upscale{self._lite}", frame.key)
         known = self._memo.get(key) if self._memo else None
         if isinstance(known, Enhanced):
             return known
-        pixels = fit(frame.pixels, self._sizes)
-        served = self._runner.upscale(pixels)
+        pixels = self._fitted(frame)
+        served = self._runner.upscale(pixels, frame.trace)
         assert served.result is not None
-        image = served.result.image
+        image, later = served.result.image, frame.later is not None and self._memo is None
         enhanced = Enhanced(
             image=None if self._memo else image,
             latency_ms=served.result.simulated_ms,
-            fidelity_lsb=fidelity(pixels, image),
+            fidelity_lsb=None if later else fidelity(pixels, image),
             errors=served.errors,
             on_cpu=served.choice is Choice.FALLBACK,
+            lite=served.result.lite,
+            measure=partial(fidelity, pixels, image) if later else None,
         )
         self._remember(key, enhanced, served.choice, served.errors)
         return enhanced
@@ -127,13 +141,18 @@ class RunnerPlayback:
         known = self._memo.get(key) if self._memo else None
         if isinstance(known, Seen):
             return known
-        served = self._runner.observe(fit(frame.pixels, self._sizes))
+        served = self._runner.observe(self._fitted(frame), frame.trace)
         if served.result is None:
             raise ObservationFailed(f"no backend could observe a frame of bundle {self.digest[:12]}")
         features, embedding = served.result.features, served.result.embedding
         seen = Seen(features, embedding, served.errors, served.choice is Choice.FALLBACK)
         self._remember(key, seen, served.choice, served.errors)
         return seen
+
+    def _fitted(self, frame: SourceFrame) -> Pixels:
+        if frame.fitted is not None and frame.fitted[0] == self._sizes:
+            return frame.fitted[1]
+        return fit(frame.pixels, self._sizes)
 
     def _remember(self, key: tuple[str, str], result: Result, choice: Choice, errors: int) -> None:
         if self._memo is not None and choice is Choice.PRIMARY and not errors:

@@ -57,11 +57,11 @@ class Journal:
         self._waiting.append((Kind.INSTALL, lambda: _event(note, uuid.uuid4().hex, number)))
 
     def health(self, window: HealthWindow, digest: str, state: str) -> None:
-        """Take the health of a window and begin the next; an empty window says nothing."""
+        """Take the health of a window that has ended; an empty one says nothing."""
         if not window.frames:
             return
-        ended, number = window.cut(), next(self._numbers)
-        self._waiting.append((Kind.HEALTH, lambda: ended.report(digest, number, state).model_dump_json().encode()))
+        number = next(self._numbers)
+        self._waiting.append((Kind.HEALTH, lambda: window.report(digest, number, state).model_dump_json().encode()))
 
     def tell(self, entry: RollBack) -> bool:
         """Put a roll back or a refusal into the outbox now; False when it could not be stored."""

@@ -5,8 +5,9 @@ The loop does not know whether an NPU, the CPU or a shared engine answers; it le
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,13 @@ class Enhanced:
 
     image: Pixels | None
     latency_ms: float | None
-    fidelity_lsb: float
+    fidelity_lsb: float | None
+    """None where `measure` tells it, on whatever thread."""
     errors: int = 0
     on_cpu: bool = False
+    lite: bool = False
+    """A smaller engine of the bundle made it."""
+    measure: Callable[[], float] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,14 @@ class Playback(Protocol):
 
     def observe(self, frame: SourceFrame) -> Seen:
         """Score one frame."""
+
+
+@runtime_checkable
+class LitePlayback(Protocol):
+    """What a playback adds when its bundle may have a smaller engine."""
+
+    def lighten(self, reason: str) -> None:
+        """From the next frame on take the smaller engine because of `reason`, or the full one when it is empty."""
 
 
 class Loader(Protocol):

@@ -42,7 +42,9 @@ class Session:
 
     def __init__(self, agent: Agent, folder: Path, fps: float, max_frames: int, sync_s: float) -> None:
         self._agent, self._folder = agent, folder
-        self._fps, self._max_frames, self._sync_s = fps, max_frames, sync_s
+        self._conveyor = agent.conveyor  # it has the pace and counts the frames
+        self._fps, self._max_frames = (0.0, 0) if self._conveyor else (fps, max_frames)
+        self._sync_s = sync_s
         self._disk = Disk(durable=False)
         self.stop = threading.Event()
 
@@ -71,7 +73,7 @@ class Session:
 
     def _play(self, progress: Callable[[int], None]) -> None:
         began, written, frames = time.monotonic(), 0.0, 0
-        while not self.stop.is_set() and (not self._max_frames or frames < self._max_frames):
+        while self._goes_on(frames):
             if not self._agent.step():
                 return
             frames += 1
@@ -82,6 +84,14 @@ class Session:
                 self._write_status()
             if self._fps:
                 began = self._keep_pace(began, frames)
+
+    def _goes_on(self, frames: int) -> bool:
+        """Tell whether to play another frame; what a conveyor has read is played to its end."""
+        if self._conveyor is None:
+            return not self.stop.is_set() and (not self._max_frames or frames < self._max_frames)
+        if self.stop.is_set():
+            self._conveyor.end()
+        return True
 
     def _keep_pace(self, began: float, frames: int) -> float:
         """Wait for the next frame's time; a device that is late starts afresh instead of catching up."""

@@ -12,13 +12,14 @@ import os
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import av
 import numpy as np
 from numpy.typing import NDArray
 
 Frame = NDArray[np.uint8]
+Finished = av.VideoFrame
 log = logging.getLogger(__name__)
 
 
@@ -30,6 +31,17 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Finish what was begun."""
+
+
+@runtime_checkable
+class FinishingSink(Protocol):
+    """What a sink adds when part of its work on a frame may be done ahead, on another thread."""
+
+    def finish(self, frame: Frame) -> Finished:
+        """Return the frame as the sink wants it."""
+
+    def write_finished(self, finished: Finished) -> None:
+        """Take what `finish` made; the same as `write` of the frame."""
 
 
 class NullSink:
@@ -69,10 +81,18 @@ class Mp4Sink:
         return self._written
 
     def write(self, frame: Frame) -> None:
+        if not self.failed:
+            self.write_finished(self.finish(frame))
+
+    def finish(self, frame: Frame) -> Finished:
+        """Return the frame in the encoder's colours."""
+        return av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24").reformat(format="yuv420p")
+
+    def write_finished(self, finished: Finished) -> None:
         if self.failed:
             return
         try:
-            self._write(frame)
+            self._write(finished)
         except (OSError, av.FFmpegError) as error:
             self._give_up(error)
 
@@ -84,8 +104,8 @@ class Mp4Sink:
         except (OSError, av.FFmpegError) as error:
             self._give_up(error)
 
-    def _write(self, frame: Frame) -> None:
-        height, width = frame.shape[:2]
+    def _write(self, picture: Finished) -> None:
+        height, width = picture.height, picture.width
         if self._stream is not None and (self._stream.height, self._stream.width) != (height, width):
             self._finish()
         if self._piece_frames and self._written >= self._piece_frames:
@@ -94,7 +114,6 @@ class Mp4Sink:
             self._begin(width, height)
         assert self._container is not None
         assert self._stream is not None
-        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
         picture.pts = self._written
         self._container.mux(self._stream.encode(picture))
         self._written += 1

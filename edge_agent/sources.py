@@ -11,7 +11,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,12 +33,17 @@ STREAMS = ("rtsp://", "rtsps://", "rtmp://", "udp://", "http://", "https://")
 class SourceFrame:
     """One picture and its name. `first`: it does not follow the one before, as at a start, a loop or another clip.
     `quantiser`: mean over its blocks on the scale of H.264, NaN where the decoder does not tell.
+
+    On a conveyor: its trace id, the picture fitted to sizes (height, width), and work on it that another thread may do.
     """
 
     pixels: Pixels
     key: str
     first: bool = False
     quantiser: float = math.nan
+    trace: int = 0
+    fitted: tuple[tuple[tuple[int, int], ...], Pixels] | None = field(default=None, repr=False)
+    later: list[Callable[[], None]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

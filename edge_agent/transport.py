@@ -46,14 +46,19 @@ class Transport:
         token: str = "",
         attempts: int = LIMITS.request_attempts,
         sleep: Callable[[float], None] = time.sleep,
+        trip: Callable[[float, bool], None] = lambda seconds, answered: None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._client, self._token = client, token
-        self._attempts, self._sleep = attempts, sleep
+        self._attempts, self._sleep, self._trip = attempts, sleep, trip
 
     def with_token(self, token: str) -> Transport:
         """Return the same way to the platform, as the device that owns `token`."""
-        return Transport(self.base_url, self._client, token, self._attempts, self._sleep)
+        return Transport(self.base_url, self._client, token, self._attempts, self._sleep, self._trip)
+
+    def watched(self, trip: Callable[[float, bool], None]) -> Transport:
+        """Return the same way, telling `trip` the seconds of every round trip and whether an answer came."""
+        return Transport(self.base_url, self._client, self._token, self._attempts, self._sleep, trip)
 
     @property
     def client(self) -> httpx.Client:
@@ -74,13 +79,15 @@ class Transport:
     def _request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> Answer:
         url = f"{self.base_url}{path}"
         for attempt in range(self._attempts):
-            last = attempt + 1 == self._attempts
+            last, began = attempt + 1 == self._attempts, time.monotonic()
             try:
                 answer = self._once(method, url, {**self.headers, **headers}, body)
             except httpx.TransportError as error:
+                self._trip(time.monotonic() - began, False)
                 if last:
                     raise Unreachable(f"{method} {url}: {type(error).__name__}: {error}") from error
             else:
+                self._trip(time.monotonic() - began, True)
                 if answer.status not in RETRIED or last:
                     return _judged(method, url, answer)
             self._sleep(backoff(attempt))

@@ -73,6 +73,8 @@ class HealthReport(Message):
     deadline_misses: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     driver_errors: Annotated[int, Field(ge=0, le=10_000_000)] = 0
     cpu_frames: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    lite_frames: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    """Frames that a smaller engine of the bundle made, because the device was hot, empty or weakly connected."""
     crashes: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Times that the process went down without an orderly end while this bundle ran. The agent sends a report of one
     frame for each, the frame that never came out."""

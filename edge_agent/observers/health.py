@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from copy import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,6 +33,7 @@ class Played:
     fidelity_lsb: float | None = None
     errors: int = 0
     on_cpu: bool = False
+    lite: bool = False
 
     def joined(self, other: Played) -> Played:
         """Return one frame that was both observed and composed."""
@@ -70,17 +71,24 @@ class HealthWindow:
         self.reset()
 
     def reset(self) -> None:
-        self.frames = self.upscaled = self.misses = self.errors = self.cpu_frames = 0
+        self.frames = self.upscaled = self.misses = self.errors = self.cpu_frames = self.lite_frames = 0
         self._latencies: deque[float] = deque(maxlen=LIMITS.samples_kept)
         self._relatives: deque[float] = deque(maxlen=LIMITS.samples_kept)
         self._fidelity, self._fidelities = 0.0, 0
         self._score, self._scores = 0.0, 0
+
+    def add_fidelity(self, measure: Callable[[], float]) -> None:
+        """Measure the fidelity of a frame that was added without; one other thread may do that."""
+        value = measure()
+        self._fidelity += value
+        self._fidelities += 1
 
     def add(self, played: Played) -> None:
         self.frames += 1
         self.upscaled += played.upscaled
         self.errors += played.errors
         self.cpu_frames += played.on_cpu
+        self.lite_frames += played.lite
         if played.latency_ms is not None:
             self._latencies.append(played.latency_ms)
             self.misses += played.latency_ms > self._budget
@@ -107,12 +115,6 @@ class HealthWindow:
     def relative(self, quantile: float) -> float:
         return float(np.quantile(self._relatives, quantile)) if self._relatives else 0.0
 
-    def cut(self) -> HealthWindow:
-        """Return the window so far and begin the next one, without any arithmetic: a frame may wait for it."""
-        ended = copy(self)
-        self.reset()
-        return ended
-
     def report(self, digest: str, sequence: int, state: str) -> HealthReport:
         """Return the window as a message. Needs at least one frame."""
         return HealthReport(
@@ -124,6 +126,7 @@ class HealthWindow:
             deadline_misses=self.misses,
             driver_errors=self.errors,
             cpu_frames=self.cpu_frames,
+            lite_frames=self.lite_frames,
             latency_p50_ms=self.latency(0.50),
             latency_p99_ms=self.latency(0.99),
             latency_relative_p99=self.relative(0.99),

@@ -66,6 +66,8 @@ class Upscaled:
     image: Pixels
     simulated_ms: float | None
     spans: Callable[[], Sequence[Span]] = no_spans
+    lite: bool = False
+    """A smaller engine than the bundle's full one made it."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,16 @@ class StreamBackend(Protocol):
 
     def reset(self) -> None:
         """Begin a new stream: the next frame sees states as before the first one. Never fails."""
+
+
+@runtime_checkable
+class LiteBackend(Protocol):
+    """What a backend adds when bundles may hold a smaller engine for it."""
+
+    def lighten(self, reason: str) -> None:
+        """From the next frame on run the smaller engine because of `reason`, or the full one when it is empty. Never
+        fails; a bundle without a smaller engine goes on as before.
+        """
 
 
 @dataclass(frozen=True)

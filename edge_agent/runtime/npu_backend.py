@@ -3,6 +3,10 @@
 A bundle may carry a second, little set of kernels for the chip's little core (piece `model-little.npu`); on a device
 with a climate the backend goes over to it when the device is hot or nearly empty, and back when it has recovered. What
 a recurrent net keeps goes with it; it begins anew when the size of the frames changes.
+
+The full program may hold narrower widths of the net too (profiles `size@width`): asked to be light, as on a weak
+network, the backend runs the quickest of them on the same core. A pointer changes, between two frames; all widths are
+ready.
 """
 
 from __future__ import annotations
@@ -34,11 +38,29 @@ SWITCHES_KEPT = 100
 
 
 @dataclass(frozen=True)
+class Widths:
+    """Indexes of the full and of the quickest profile for one size of frames; the same where there is one width."""
+
+    full: int
+    lite: int
+
+
+@dataclass(frozen=True)
+class WidthSwitch:
+    """A change of the width, and why; no reason: back to the full one."""
+
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class _Loaded:
     device: NpuDevice
     models: Mapping[KernelSet, LoadedProgram]
     quality: LoadedProgram
     embedding: OutputTensor
+    widths: Mapping[tuple[int, ...], Widths]
 
 
 class NpuBackend:
@@ -60,6 +82,9 @@ class NpuBackend:
         self._set = KernelSet.BIG
         self._shape: tuple[int, ...] = ()
         self.switches: deque[SetSwitch] = deque(maxlen=SWITCHES_KEPT)
+        self._light = ""
+        self._profile: int | None = None
+        self.width_switches: deque[WidthSwitch] = deque(maxlen=SWITCHES_KEPT)
 
     @property
     def sizes(self) -> Sequence[tuple[int, int]]:
@@ -80,7 +105,8 @@ class NpuBackend:
         outputs = {output.name: output for output in quality.program.profiles[0].outputs}
         if not self._options.shared:
             _warm(device, (quality, *reversed(models.values())))
-        self._loaded = _Loaded(device, models, quality, outputs["embedding"])
+        widths = _widths(device, models[KernelSet.BIG])
+        self._loaded = _Loaded(device, models, quality, outputs["embedding"], widths)
         self._set = KernelSet.BIG
         self.reset()
 
@@ -90,11 +116,23 @@ class NpuBackend:
         switch = self._choose(loaded)
         if frame.shape != self._shape:
             self.reset()
-        result = self._run(loaded.device, loaded.models[self._set], frame)
+        profile, narrowed = self._width(loaded, frame)
+        result = self._run(loaded.device, loaded.models[self._set], frame, profile)
         self._shape = frame.shape
         self._worked_s += result.simulated_ms / 1e3
         (image,) = result.outputs.values()
-        return Upscaled(image, result.simulated_ms, lambda: [*_switch_span(switch), *_spans(result)])
+        widths = loaded.widths.get(frame.shape)
+        lite = self._set is KernelSet.LITTLE or (widths is not None and profile != widths.full)
+        return Upscaled(
+            image,
+            result.simulated_ms,
+            lambda: [*_switch_span(switch), *_width_span(narrowed), *_spans(result)],
+            lite,
+        )
+
+    def lighten(self, reason: str) -> None:
+        """Run the quickest width from the next frame on, or the full one when `reason` is empty."""
+        self._light = reason[:200]
 
     def observe(self, frame: Pixels) -> Observation:
         loaded = self._ready()
@@ -107,6 +145,7 @@ class NpuBackend:
     def reset(self) -> None:
         """Begin a new stream."""
         self._ready().device.reset()
+        self._profile = None
 
     @property
     def weights(self) -> tuple[NDArray[np.uint8], ...]:
@@ -135,15 +174,32 @@ class NpuBackend:
         self.switches.append(switch)
         return switch
 
+    def _width(self, loaded: _Loaded, frame: Pixels) -> tuple[int | None, WidthSwitch | None]:
+        """Return the profile to run, and the change of width if there is one; the little set has one width."""
+        widths = loaded.widths.get(frame.shape)
+        if self._set is not KernelSet.BIG or widths is None:
+            self._profile = None
+            return None, None
+        chosen, before = (widths.lite if self._light else widths.full), self._profile
+        self._profile = chosen
+        if before is None or before == chosen:
+            return chosen, None
+        big = loaded.models[KernelSet.BIG]
+        loaded.device.carry_profile(big, before, chosen)
+        names = [big.program.profiles[index].name for index in (before, chosen)]
+        switch = WidthSwitch(names[0], names[1], self._light)
+        self.width_switches.append(switch)
+        return chosen, switch
+
     def _ready(self) -> _Loaded:
         if self._loaded is None:
             raise BackendFailed("backend npu has no bundle; call load first")
         return self._loaded
 
     @staticmethod
-    def _run(device: NpuDevice, program: LoadedProgram, frame: Pixels) -> RunResult:
+    def _run(device: NpuDevice, program: LoadedProgram, frame: Pixels, profile: int | None = None) -> RunResult:
         try:
-            return device.infer(program, frame)
+            return device.infer(program, frame, profile)
         except FrameRefused as error:
             raise FrameUnfit(str(error)) from error
 
@@ -165,6 +221,17 @@ def _load_sets(
     return sets
 
 
+def _widths(device: NpuDevice, model: LoadedProgram) -> dict[tuple[int, ...], Widths]:
+    """Return the full and the quickest profile by size of frames; the full one comes first in the program."""
+    by_size: dict[tuple[int, ...], list[int]] = {}
+    for index, profile in enumerate(model.program.profiles):
+        by_size.setdefault(profile.input, []).append(index)
+    return {
+        size: Widths(found[0], min(found, key=lambda index: device.nominal_ns(model, index)) if found[1:] else found[0])
+        for size, found in by_size.items()
+    }
+
+
 def _warm(device: NpuDevice, programs: Sequence[LoadedProgram]) -> None:
     """Run every profile once now, so that the first frame of a new bundle is as quick as the others; the last one stays
     in the SRAM.
@@ -184,6 +251,12 @@ def _switch_span(switch: SetSwitch | None) -> list[Span]:
         "charge": now.charge,
     }
     return [Span(f"kernels {switch.before.value} -> {switch.after.value}", 0.0, 0.0, detail)]
+
+
+def _width_span(switch: WidthSwitch | None) -> list[Span]:
+    if switch is None:
+        return []
+    return [Span(f"width {switch.before} -> {switch.after}", 0.0, 0.0, {"reason": switch.reason or "recovered"})]
 
 
 def _spans(result: RunResult) -> list[Span]:

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from contracts.bundle import Bundle
 from contracts.clock import Clock
 from edge_agent.runtime import bicubic
-from edge_agent.runtime.backend import Backend, FrameUnfit, Observation, Pixels, Span, StreamBackend, Upscaled
+from edge_agent.runtime.backend import (
+    Backend,
+    FrameUnfit,
+    LiteBackend,
+    Observation,
+    Pixels,
+    Span,
+    StreamBackend,
+    Upscaled,
+)
 from edge_agent.runtime.healing import Choice, Event, Healing, HealingLimits, State, after, plan
 from edge_agent.runtime.trace import FrameTrace, TraceRing
 
@@ -37,6 +46,7 @@ class Counts:
     errors: int = 0
     on_cpu: int = 0
     plain: int = 0
+    lite: int = 0
     observed: int = 0
     unobserved: int = 0
 
@@ -103,10 +113,16 @@ class Runner:
         """Begin a new stream: what the nets keep from frame to frame is forgotten."""
         self._upscaled.clear()
 
-    def upscale(self, frame: Pixels) -> Served[Upscaled]:
-        """Return the frame at twice its size; raises FrameUnfit only."""
+    def lighten(self, reason: str) -> None:
+        """Run the smaller engine of the bundle from the next frame on, or the full one when `reason` is empty."""
+        for backend in self._backends.values():
+            if isinstance(backend, LiteBackend):
+                backend.lighten(reason)
+
+    def upscale(self, frame: Pixels, trace: int = 0) -> Served[Upscaled]:
+        """Return the frame at twice its size; raises FrameUnfit only. `trace` is the frame's id in traces."""
         self._upscales += 1
-        served = self._serve("upscale", lambda backend: self._upscale(backend, frame))
+        served = self._serve("upscale", lambda backend: self._upscale(backend, frame), trace)
         if served.result is None:
             served = replace(served, result=Upscaled(bicubic.double(frame), None), choice=Choice.LAST_RESORT)
         counts = self.counts
@@ -117,6 +133,7 @@ class Runner:
             errors=counts.errors + served.errors,
             on_cpu=counts.on_cpu + (served.choice is Choice.FALLBACK),
             plain=counts.plain + (served.choice is Choice.LAST_RESORT),
+            lite=counts.lite + (served.result is not None and served.result.lite),
         )
         return served
 
@@ -130,9 +147,9 @@ class Runner:
         self._upscaled[choice] = self._upscales
         return result
 
-    def observe(self, frame: Pixels) -> Served[Observation]:
+    def observe(self, frame: Pixels, trace: int = 0) -> Served[Observation]:
         """Return what the quality net sees, or no result when no backend could; raises FrameUnfit only."""
-        served = self._serve("observe", lambda backend: backend.observe(frame))
+        served = self._serve("observe", lambda backend: backend.observe(frame), trace)
         counts = self.counts
         seen = served.result is not None
         self.counts = replace(
@@ -143,7 +160,7 @@ class Runner:
         )
         return served
 
-    def _serve(self, work: str, attempt: Callable[[Backend], Result]) -> Served[Result]:
+    def _serve(self, work: str, attempt: Callable[[Backend], Result], trace: int) -> Served[Result]:
         began = self._clock.now()
         served: Served[Result] = Served(None, Choice.LAST_RESORT, 0, late=False)
         for choice in plan(self.healing, began):
@@ -156,7 +173,7 @@ class Runner:
                 served = Served(result, choice, served.errors, late)
                 break
             served = replace(served, errors=served.errors + 1)
-        self._record(work, began, served)
+        self._record(work, began, served, trace)
         return served
 
     def _try(self, choice: Choice, backend: Backend, attempt: Callable[[Backend], Result]) -> Result | None:
@@ -177,7 +194,7 @@ class Runner:
         if self.healing.state is not before:
             log.warning("healing: %s -> %s after %s", before.value, self.healing.state.value, event.value)
 
-    def _record(self, work: str, began: float, served: Served[Result]) -> None:
+    def _record(self, work: str, began: float, served: Served[Result], trace: int) -> None:
         if not self.trace.on:
             return
         anomalies = []
@@ -188,11 +205,13 @@ class Runner:
         if served.choice is not Choice.PRIMARY:
             anomalies.append(f"served by {served.choice.value}")
         spans: Sequence[Span] = ()
-        if isinstance(served.result, Upscaled) and self.trace.wants_spans(self._number, anomalies):
+        if isinstance(served.result, Upscaled) and self.trace.wants_spans(trace or self._number, anomalies):
             spans = served.result.spans()
         total = served.result.simulated_ms if served.result is not None else None
         name = self._backends[served.choice].name if served.choice in self._backends else served.choice.value
-        self.trace.record(FrameTrace(self._number, began, work, name, total or 0.0, tuple(spans), tuple(anomalies)))
+        self.trace.record(
+            FrameTrace(self._number, began, work, name, total or 0.0, tuple(spans), tuple(anomalies), trace)
+        )
         self._number += 1
 
 

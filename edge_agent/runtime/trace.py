@@ -40,6 +40,8 @@ class FrameTrace:
     total_ms: float
     spans: tuple[Span, ...] = ()
     anomalies: tuple[str, ...] = field(default=())
+    trace: int = 0
+    """The frame's id from the moment it was read; 0 where nobody gave one."""
 
 
 class TraceRing:
@@ -61,7 +63,7 @@ class TraceRing:
         if len(frame.spans) > self._limits.spans_per_frame:
             raise ValueError(f"{len(frame.spans)} spans in a frame, at most {self._limits.spans_per_frame}")
         self._ring.append(frame)
-        if self.wants_spans(frame.number, frame.anomalies):
+        if self.wants_spans(frame.trace or frame.number, frame.anomalies):
             self._kept.append(frame)
 
     def frames(self) -> list[FrameTrace]:
@@ -69,9 +71,9 @@ class TraceRing:
         merged = {(frame.number, frame.work): frame for frame in (*self._kept, *self._ring)}
         return sorted(merged.values(), key=lambda frame: (frame.number, frame.work))
 
-    def chrome_json(self, process: str = "edgeloop agent") -> str:
-        """Return the trace in Chrome's format (chrome://tracing, Perfetto)."""
-        return json.dumps({"traceEvents": list(_events(self.frames(), process)), "displayTimeUnit": "ms"})
+    def chrome_json(self, process: str = "edgeloop agent", more: Iterable[dict[str, object]] = ()) -> str:
+        """Return the trace in Chrome's format (chrome://tracing, Perfetto), with `more` events."""
+        return json.dumps({"traceEvents": [*_events(self.frames(), process), *more], "displayTimeUnit": "ms"})
 
 
 class Untraced(TraceRing):
@@ -88,18 +90,23 @@ def _events(frames: Iterable[FrameTrace], process: str) -> Iterable[dict[str, ob
     for frame in frames:
         start = frame.began * 1e6
         shared = {"ph": "X", "pid": 1, "cat": frame.work}
-        detail = {"frame": frame.number, "backend": frame.backend, "anomalies": list(frame.anomalies)}
+        detail = {
+            "frame": frame.number,
+            "trace": frame.trace,
+            "backend": frame.backend,
+            "anomalies": list(frame.anomalies),
+        }
         yield {
             **shared,
             "name": frame.work,
             "tid": 1,
             "ts": start,
             "dur": frame.total_ms * 1e3,
-            "args": detail,
+            "args": {**detail, "anomalies": list(frame.anomalies)},
         }
         for lane, span in _lanes(frame.spans):
             place = {"ts": start + span.start_ms * 1e3, "dur": span.duration_ms * 1e3}
-            yield {**shared, "name": span.name, "tid": 2 + lane, **place, "args": dict(span.detail)}
+            yield {**shared, "name": span.name, "tid": 2 + lane, **place, "args": {**span.detail, "trace": frame.trace}}
 
 
 def _lanes(spans: Iterable[Span]) -> Iterator[tuple[int, Span]]:

