@@ -26,6 +26,7 @@ from services.drift.limits import DriftSettings
 from services.drift.models import CohortDayRow, Evaluation, WeekdayReferenceRow
 
 BESIDE = "against this weekday's own reference"
+DRIFTED = [state.value for state in DriftState if drifting(state)]
 
 
 def extend_weekdays(
@@ -69,8 +70,15 @@ def _rows(session: Session, embedding_id: str, day: int, baselines: Baselines) -
 
 
 def _states(session: Session, embedding_id: str, day: int, weeks: int) -> Mapping[str, dict[int, DriftState]]:
+    """States of the last weeks, of the cohorts that drifted a week ago: of a healthy fleet, none."""
+    drifted = select(Evaluation.cohort).where(
+        Evaluation.embedding_id == embedding_id, Evaluation.day == day - WEEK, Evaluation.state.in_(DRIFTED)
+    )
     statement = select(Evaluation.cohort, Evaluation.day, Evaluation.state).where(
-        Evaluation.embedding_id == embedding_id, Evaluation.day >= day - WEEK * weeks, Evaluation.day < day
+        Evaluation.embedding_id == embedding_id,
+        Evaluation.day >= day - WEEK * weeks,
+        Evaluation.day < day,
+        Evaluation.cohort.in_(drifted),
     )
     found: dict[str, dict[int, DriftState]] = defaultdict(dict)
     for cohort, judged, state in session.execute(statement):
