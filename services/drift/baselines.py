@@ -26,9 +26,10 @@ INSIDE = "this day belongs to the cohort's reference"
 
 @dataclass(frozen=True)
 class Baselines:
-    """References of every cohort of one embedding, the days they cover, and the pooled spread."""
+    """References of every cohort of one embedding with their versions, the days they cover, and the pooled spread."""
 
     references: Mapping[str, Reference]
+    versions: Mapping[str, int]
     days: Mapping[str, frozenset[int]]
     spread: Spread | None
 
@@ -131,7 +132,7 @@ def baselines_of(session: Session, embedding_id: str, day: int) -> Baselines:
     freedom = sum(reference.freedom for reference in references.values())
     spread = pooled_spread(list(references.values())) if freedom else None
     days = {cohort: frozenset(one for row in found for one in row.days) for cohort, found in versions.items()}
-    return Baselines(references, days, spread)
+    return Baselines(references, {row.cohort: row.version for row in rows}, days, spread)
 
 
 def _holding(versions: Sequence[ReferenceRow], day: int) -> ReferenceRow:

@@ -19,9 +19,11 @@ from contracts.wire.drift import AlarmAction, DriftState
 from services.drift.baselines import INSIDE, Baselines, baselines_of, extend_references
 from services.drift.domain.accumulator import CohortDayStatistics
 from services.drift.domain.alarm import alarm_id, alarmed_cohorts
+from services.drift.domain.reference import Reference
 from services.drift.domain.verdict import Verdict, judge, measure
 from services.drift.limits import LIMITS, DriftSettings
 from services.drift.models import Alarm, CohortDayRow, Evaluation
+from services.drift.seasons import BESIDE, extend_weekdays, nearer, weekday_references
 from services.drift.thresholds import CohortThresholds, ThresholdBook
 from services.kit.outbox import enqueue
 
@@ -57,9 +59,11 @@ def evaluate_day(session: Session, embedding_id: str, day: int, now: float, sett
     rows, book = _cohort_days(session, embedding_id, day), ThresholdBook(session, settings)
     extend_references(session, embedding_id, day, now, settings)
     baselines = baselines_of(session, embedding_id, day)
+    extend_weekdays(session, embedding_id, day, baselines, now, settings)
+    weekdays = weekday_references(session, embedding_id, day, baselines)
     statistics = {row.cohort: CohortDayStatistics.from_bytes(row.statistics) for row in rows}
     own = {cohort: book.of(cohort) for cohort in statistics}
-    verdicts = _verdicts(statistics, baselines, day, settings, own)
+    verdicts = _verdicts(statistics, baselines, weekdays, day, settings, own)
     for row in rows:
         verdict = _with_clipping(verdicts[row.cohort], row, row.cohort in baselines.references, settings)
         _store(session, row, verdict, statistics[row.cohort].votes.score, own[row.cohort].row, now)
@@ -80,18 +84,25 @@ def _cohort_days(session: Session, embedding_id: str, day: int) -> Sequence[Coho
 def _verdicts(
     statistics: Mapping[str, CohortDayStatistics],
     baselines: Baselines,
+    weekdays: Mapping[str, Reference],
     day: int,
     settings: DriftSettings,
     own: Mapping[str, CohortThresholds],
 ) -> dict[str, Verdict]:
-    inside = Verdict(DriftState.REFERENCE, INSIDE)
-    measured = {
-        cohort: inside
-        if day in baselines.days.get(cohort, frozenset())
-        else measure(one.votes, baselines.references.get(cohort), baselines.spread, own[cohort].limits)
-        for cohort, one in statistics.items()
+    measured: dict[str, Verdict] = {}
+    for cohort, one in statistics.items():
+        if day in baselines.days.get(cohort, frozenset()):
+            measured[cohort] = Verdict(DriftState.REFERENCE, INSIDE)
+            continue
+        limits, spread = own[cohort].limits, baselines.spread
+        usual = measure(one.votes, baselines.references.get(cohort), spread, limits)
+        measured[cohort] = nearer(usual, one.votes, weekdays.get(cohort), spread, limits)
+    judged = judge(measured, settings, {cohort: one.limits for cohort, one in own.items()})
+    beside = {cohort for cohort, one in measured.items() if one.reason == BESIDE}
+    return {
+        cohort: replace(one, reason=f"{one.reason}, {BESIDE}") if cohort in beside else one
+        for cohort, one in judged.items()
     }
-    return judge(measured, settings, {cohort: one.limits for cohort, one in own.items()})
 
 
 def _with_clipping(verdict: Verdict, row: CohortDayRow, referenced: bool, settings: DriftSettings) -> Verdict:

@@ -51,6 +51,9 @@ class DriftSettings(BaseSettings):
 
     reference_days: int = Field(2, ge=1, le=28, description="days: length of a cohort's reference window")
     reference_min_devices: int = Field(30, ge=2, description="devices a day needs to count for the reference")
+    season_weeks: int = Field(
+        2, ge=0, le=8, description="weeks that a weekday differs, the fleet returning in between, before it is a season"
+    )
     grace_hours: float = Field(6.0, ge=0.0, le=48.0, description="hours after midnight before a day is complete")
     min_devices: int = Field(60, ge=2, description="devices on each side of the test of the mean")
     min_freedom: int = Field(300, ge=60, description="pooled reference device-days behind the spread")

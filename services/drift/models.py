@@ -103,6 +103,22 @@ class ReferenceRow(Base):
     created: Mapped[float] = mapped_column(Double)
 
 
+class WeekdayReferenceRow(Base):
+    """Frozen baseline of one weekday (day modulo 7) of a cohort, beside the cohort's reference of that version."""
+
+    __tablename__ = "weekday_references"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    cohort: Mapped[str] = mapped_column(Text, primary_key=True)
+    weekday: Mapped[int] = mapped_column(Integer, primary_key=True)
+    version: Mapped[int] = mapped_column(Integer, primary_key=True)
+    days: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    devices: Mapped[int] = mapped_column(Integer)
+    statistics: Mapped[bytes] = mapped_column(LargeBinary)
+    created: Mapped[float] = mapped_column(Double)
+
+
 class Evaluation(Base):
     """Verdict on a cohort-day. `devices` tells which state of the cohort-day was judged."""
 

@@ -220,5 +220,7 @@ def test_the_worst_window_is_found_and_an_empty_ledger_has_spent_nothing() -> No
     assert worst_window(spent, 4).rho == 6.0
     assert worst_window(spent, 3, day=11).rho == 3.0
     assert worst_window({}, 30).rho == 0.0
+    assert with_release(spent, 12, 0.5) == spent, "a cheaper release of a day adds nothing to the dearest"
+    assert with_release(spent, 12, 3.0)[12] == 3.0
     with pytest.raises(ValueError, match="at least one day"):
         worst_window(spent, 0)
