@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 
 from contracts.bundle import Bundle
-from contracts.wire import Build, BuildRequest, RolloutRequest
+from contracts.wire import Build, BuildRequest, BundleRegistration, RolloutRequest
 from demo.actors import restart_devices
 from demo.candidates import broken_calibration
 from demo.driver import DemoError, Stage
@@ -113,7 +113,7 @@ def misbehaving_candidate(stage: Stage, act: FirstAct) -> bool:
         _give_an_older_driver(stage, build.id)
         digest = str(ended["digest"])
         stage.board.names[digest] = "v3 (experimental)"
-        stage.platform.register_bundle(build.id, "experimental kernel set")
+        stage.platform.register_bundle(BundleRegistration(build_id=build.id, notes="experimental kernel set"))
         request = RolloutRequest(
             digest=digest, soak_s=3_600.0 * stage.settings.soak_hours, min_devices=stage.settings.min_devices,
             auto_start=True, reason="experimental kernel set",
