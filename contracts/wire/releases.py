@@ -116,7 +116,8 @@ class MetricInterval(Answer):
 class Rollout(Answer):
     """A rollout with its evidence. `version` is the ETag of edits.
 
-    `layer_slice`: the buckets of its layer that it holds, once started.
+    `layer_slice`: the buckets of its layer that it holds, once started. `device_classes`: those of the devices that it
+    was for when its newest stage began.
     """
 
     id: str
@@ -129,6 +130,7 @@ class Rollout(Answer):
     rule: str = ""
     layer: str = ""
     layer_slice: tuple[int, int] | None = None
+    device_classes: tuple[str, ...] = ()
     created_by: str = ""
     approved_by: str = ""
     verdict: str = ""

@@ -38,9 +38,15 @@ def remember(session: Session, rollouts: list[Rollout], now: float) -> int:
         assert rollout.finished is not None
         row = insert(Rebase).values(
             release=rollout.id,
-            device_classes=sorted(rollout.selector.get(DEVICE_CLASS, ())),
+            device_classes=_classes(rollout),
             finished=rollout.finished,
             created=now,
         )
         new += session.execute(row.on_conflict_do_nothing().returning(Rebase.release)).first() is not None
     return new
+
+
+def _classes(rollout: Rollout) -> list[str]:
+    """The device classes that a rollout was for; empty for all. Behind a rule, those that it found."""
+    named = rollout.selector.get(DEVICE_CLASS, ())
+    return sorted(named or (rollout.device_classes if rollout.rule else ()))

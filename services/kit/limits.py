@@ -51,10 +51,9 @@ class ClientLimits:
 
 @dataclass(frozen=True)
 class TokenLimits:
-    """A valid token is remembered for `remember_s`: a revocation takes effect within that time on the fast routes."""
+    """A valid token is believed for `remember_s`: a revocation takes effect within that time on the fast routes."""
 
     remember_s: float = 30.0
-    remembered: int = 50_000
     batch: int = 500
     at_once: int = 1
     waiting: int = 4_000
@@ -69,7 +68,8 @@ class RateLimits:
 
 @dataclass(frozen=True)
 class PollTokenLimits:
-    """How long a checked token is believed by routes that fleets poll, in memory and in the cache; tokens in memory.
+    """How long a checked token is believed by routes that fleets poll, in memory and in the cache; tokens that the
+    one memory of a process holds, for them and for the fast routes.
 
     `memory_s` is more than two polls of 60 s. `cached_s` decides how often a fleet asks the database for its tokens:
     each life in the cache is drawn between half of it and all of it, so that devices that came together do not return

@@ -13,7 +13,7 @@ import redis
 
 from services.kit.streams import connection
 
-CACHE_KEY = "kit:token:"
+CACHE_KEY = "kit:checked:"
 Json = dict[str, Any]  # Any: JSON
 
 

@@ -1,17 +1,16 @@
 """Checks tokens for routes that must be fast: look-ups of concurrent requests share a query, and a short memory.
 
-`services.kit.auth` asks the database for every request. Here a token that was found valid is remembered for
+`services.kit.auth` asks the database for every request. Here a token that was found valid is believed for
 `TOKENS.remember_s` seconds, so **a revoked token may be accepted that much longer, never more**; an expiry is kept to
-the moment. Only valid tokens are remembered, at most `TOKENS.remembered` of them, the least recently used leaves
-first. A wrong secret is never remembered: it is compared with the kept hash, in constant time, and refused.
+the moment. The memory is the process's one, `services.kit.known_tokens`. A wrong secret is never remembered: it is
+compared with the kept hash, in constant time, and refused.
 """
 
 from __future__ import annotations
 
 import hmac
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,25 +21,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from services.kit.auth import NO_HASH, REFUSED, SCOPES, Guard, Subject, hash_of, split_token, subject_of
 from services.kit.batching import Batcher, BatchLimits
 from services.kit.database import transaction
+from services.kit.known_tokens import KNOWN, Known, KnownTokens
 from services.kit.limits import TOKENS
 from services.kit.models import Token
 from services.kit.problems import Unauthorized, dependency_problem
 
 
-@dataclass(frozen=True)
-class _Known:
-    subject: Subject
-    secret_hash: bytes
-    expires_at: float | None
-    until: float
-
-
 class TokenDesk:
-    """Valid tokens of one process. `monotonic` is the clock of the memory."""
+    """Checks the tokens of one process; `memory` is what it may believe."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._now = monotonic
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+    def __init__(self, memory: KnownTokens) -> None:
+        self._memory = memory
         self._looks: Batcher[str, Token | None] = Batcher(
             "tokens", lambda ids: look_up(ids), BatchLimits(TOKENS.batch, TOKENS.at_once, TOKENS.waiting)
         )
@@ -49,31 +40,27 @@ class TokenDesk:
         """The holder of `token`; raises Unauthorized without saying which check failed."""
         token_id, secret = split_token(token)
         secret_hash = hash_of(secret)
-        known = self._known.get(token_id)
-        if known is None or known.until <= self._now():
+        known = self._memory.get(token_id)
+        if known is None or known.checked + TOKENS.remember_s <= self._memory.now():
             known = await self._look(token_id)
         if not hmac.compare_digest(secret_hash, known.secret_hash if known else NO_HASH) or known is None:
             raise Unauthorized(REFUSED)
-        if known.expires_at is not None and known.expires_at <= time.time():
-            self._known.pop(token_id, None)
+        if known.has_expired:
+            self._memory.forget(token_id)
             raise Unauthorized(REFUSED)
-        self._remember(token_id, known)
         return known.subject
 
-    async def _look(self, token_id: str) -> _Known | None:
-        self._known.pop(token_id, None)
-        asked = self._now()  # before the query, so that the memory is never longer than stated
+    async def _look(self, token_id: str) -> Known | None:
+        self._memory.forget(token_id)
+        asked = self._memory.now()  # before the query, so that the memory is never longer than stated
         row = await self._looks.submit(token_id) if token_id else None
         if row is None or row.revoked_at is not None:
             return None
-        expires = row.expires_at.timestamp() if row.expires_at is not None else None
-        return _Known(subject_of(row), row.secret_hash, expires, asked + TOKENS.remember_s)
-
-    def _remember(self, token_id: str, known: _Known) -> None:
-        self._known[token_id] = known
-        self._known.move_to_end(token_id)
-        while len(self._known) > TOKENS.remembered:
-            self._known.popitem(last=False)
+        expires = row.expires_at.timestamp() if row.expires_at is not None else math.inf
+        known = self._memory.known(subject_of(row), row.secret_hash, expires, self._memory.now() - asked)
+        if not known.has_expired:
+            self._memory.keep(known)
+        return known
 
 
 def look_up(ids: Sequence[str]) -> Sequence[Token | Exception | None]:
@@ -103,7 +90,7 @@ def desk_of(app: FastAPI) -> TokenDesk:
     """The application's desk, made when it is first asked for."""
     desk: TokenDesk | None = getattr(app.state, "token_desk", None)
     if desk is None:
-        desk = app.state.token_desk = TokenDesk()
+        desk = app.state.token_desk = TokenDesk(KNOWN)
     return desk
 
 

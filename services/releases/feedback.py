@@ -26,7 +26,7 @@ from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallE
 from services.kit.problems import NotFound
 from services.releases.audience import audience_of
 from services.releases.domain.machine import ACTIVE
-from services.releases.models import Device, Exposure, FeedbackItem, HealthSum, LayerRow, RolloutRow, StageRow
+from services.releases.models import TAKEN, Device, Exposure, FeedbackItem, HealthSum, LayerRow, RolloutRow, StageRow
 from services.releases.verdict import Arm
 
 FAILED = frozenset({InstallStage.ROLLED_BACK, InstallStage.REFUSED})
@@ -66,20 +66,20 @@ def receive(session: Session, device_id: str, batch: FeedbackBatch, now: float) 
     health = [report for report in batch.health if _take(waiting, report.report_id)]
     before = _facts(device)
     newest = _describe(device, batch, installs, health, now)
-    placements = _placements(session, device_id, _facts(device))
+    found = placements(session, device_id, _facts(device))
     if _facts(device) != before:
-        _moved(session, device_id, placements)
+        _moved(session, device_id, found)
     stratum = batch.tags.device_class
     for event in installs:
-        for placement in placements:
+        for placement in found:
             if placement.exposed and placement.digest == event.digest:
                 _expose(session, device_id, stratum, placement, event, now)
-    offered = {placement.digest for placement in placements}
+    offered = {placement.digest for placement in found}
     for report in health:
-        for placement in placements:
+        for placement in found:
             _count_health(session, device_id, stratum, placement, report, offered, now)
     if newest and batch.running_digest not in offered:
-        _fell_back(session, device_id, [placement.rollout_id for placement in placements if placement.exposed])
+        _fell_back(session, device_id, [placement.rollout_id for placement in found if placement.exposed])
     return Taken(len(fresh), len(items) - len(fresh))
 
 
@@ -130,7 +130,7 @@ def _facts(device: Device) -> Facts:
 
 def follow_tags(session: Session, device: Device) -> None:
     """The device got other tags: mark where they keep it and where not, in rollouts that are in progress."""
-    _moved(session, device.id, _placements(session, device.id, _facts(device)))
+    _moved(session, device.id, placements(session, device.id, _facts(device)))
 
 
 def _moved(session: Session, device_id: str, placements: Sequence[Placement]) -> None:
@@ -140,7 +140,8 @@ def _moved(session: Session, device_id: str, placements: Sequence[Placement]) ->
     session.execute(update(Exposure).where(*condition).values(moved=Exposure.rollout_id.not_in(included)))
 
 
-def _placements(session: Session, device_id: str, facts: Facts) -> list[Placement]:
+def placements(session: Session, device_id: str, facts: Facts) -> list[Placement]:
+    """Rollouts in progress that are for this device, and where it falls in each."""
     query = (
         select(RolloutRow, StageRow.basis_points, LayerRow)
         .join(StageRow, (StageRow.rollout_id == RolloutRow.id) & (StageRow.index == RolloutRow.stage))
@@ -233,7 +234,8 @@ def _mark_heard(session: Session, device_id: str, stratum: str, placement: Place
         started=now,
     )
     keys = [Exposure.rollout_id, Exposure.device_id]
-    session.execute(statement.on_conflict_do_update(index_elements=keys, set_={"heard": True}))
+    stage = case((Exposure.stage == TAKEN, statement.excluded.stage), else_=Exposure.stage)
+    session.execute(statement.on_conflict_do_update(index_elements=keys, set_={"heard": True, "stage": stage}))
 
 
 def _add_health(

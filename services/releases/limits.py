@@ -69,13 +69,18 @@ class RolloutLimits:
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Enrolment and feedback. `flush_s`: how often buffered polls reach the cache."""
+    """Enrolment and feedback. `flush_s`: how often buffered polls reach the cache.
+
+    A download that goes on is not noted again for `taking_s`; a process remembers `takings` of them.
+    """
 
     enrolments_per_second: float = 50.0
     enrolment_burst: int = 1_000
     flush_s: float = 5.0
     seen_kept_s: int = 7 * DAY
     item_days: int = 14
+    taking_s: float = 60.0
+    takings: int = 100_000
 
 
 METADATA = MetadataLimits()

@@ -30,6 +30,8 @@ from services.kit.database import Base
 
 SCHEMA = "releases"
 NOW = func.now()
+TAKEN = "taken"
+"""Stage of an exposure that is known from the download alone."""
 
 
 def _reference(column: str) -> ForeignKey:

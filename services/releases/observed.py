@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from contracts.state import BUCKETS
 from services.releases.limits import ROLLOUT
-from services.releases.models import Exposure, HealthSum, RolloutRow, StageRow
+from services.releases.models import TAKEN, Exposure, HealthSum, RolloutRow, StageRow
 from services.releases.verdict import Arm, DeviceHealth, DeviceInstall, Evidence, Tail, gather
 from services.releases.verdict.crashes import MOST_EVENTS, CrashTable
 from services.releases.verdict.guardrails import (
@@ -69,7 +69,7 @@ def _device(sums: HealthSum) -> DeviceHealth:
 def counts(session: Session, rollout_id: str, basis_points: int) -> StageCounts:
     """How the devices of a stage (buckets below `basis_points`) came along."""
     query = select(
-        func.count().filter(STAYS),
+        func.count().filter(STAYS, Exposure.stage != TAKEN),
         func.count().filter(Exposure.confirmed, STAYS),
         func.count().filter(Exposure.failed),
         func.count().filter(~STAYS),
@@ -157,13 +157,15 @@ def _means(sums: HealthSum) -> dict[str, float]:
 def _installs(session: Session, row: RolloutRow, now: float) -> list[DeviceInstall]:
     rows = session.scalars(select(Exposure).where(Exposure.rollout_id == row.id, STAYS))
     real = datetime.now(UTC) - timedelta(seconds=ROLLOUT.silent_floor_s)
+    found = [(exposure, _silent(exposure, row, now, real)) for exposure in rows]
     return [
-        DeviceInstall(exposure.device_id, exposure.stratum, exposure.failed, _silent(exposure, row, now, real))
-        for exposure in rows
+        DeviceInstall(exposure.device_id, exposure.stratum, exposure.failed, silent)
+        for exposure, silent in found
+        if silent or exposure.stage != TAKEN
     ]
 
 
 def _silent(exposure: Exposure, row: RolloutRow, now: float, real: datetime) -> bool:
-    """Began, said nothing of its health, and had its time by both clocks."""
+    """Began (by its own word, or by taking the bundle), said nothing of its health, and had its time by both clocks."""
     quiet = not exposure.heard and not exposure.failed
     return quiet and now - exposure.started > row.silent_after_s and exposure.started_at < real

@@ -54,17 +54,17 @@ def _text(name: str) -> ColumnElement[str]:
     return func.coalesce(Device.tags[name].astext, "")
 
 
-def _version(name: str) -> ColumnElement[list[int]]:
+def _version(name: str) -> ColumnElement[Sequence[int]]:
     """`version_key` of a fact: arrays of numbers compare like Python's tuples."""
     number = func.substring(_text(name), PATTERN)
     parts = func.regexp_replace(number, TRAILING_ZEROS, "")
-    none: list[int] = []
+    none: Sequence[int] = ()
     return func.coalesce(type_coerce(func.string_to_array(parts, "."), TEXTS).cast(NUMBERS), _array(none))
 
 
-def _numbers(word: str) -> ColumnElement[list[int]]:
-    return _array(list(version_key(word)))
+def _numbers(word: str) -> ColumnElement[Sequence[int]]:
+    return _array(version_key(word))
 
 
-def _array(numbers: list[int]) -> ColumnElement[list[int]]:
-    return literal(numbers, NUMBERS).cast(NUMBERS)
+def _array(numbers: Sequence[int]) -> ColumnElement[Sequence[int]]:
+    return literal(list(numbers), NUMBERS).cast(NUMBERS)

@@ -59,7 +59,8 @@ def checked_rule(text: str) -> str:
     try:
         return render(parse(text))
     except RuleError as error:
-        return fail(f"the rule cannot be read\n{error.pointed(text)}", EXIT_USAGE)
+        typer.echo(f"error the rule cannot be read\n{error.pointed(text)}", err=True)  # unwrapped: the mark has a place
+        raise typer.Exit(EXIT_USAGE) from error
 
 
 def layer_share(text: str) -> tuple[str, int]:

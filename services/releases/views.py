@@ -37,6 +37,7 @@ def rollout(session: Session, row: RolloutRow, looks: int) -> Rollout:
         rule=row.rule,
         layer=row.layer or "",
         layer_slice=_slice(row),
+        device_classes=_classes(session, row),
         created_by=row.created_by,
         approved_by=row.approved_by or "",
         verdict=row.verdict,
@@ -47,6 +48,11 @@ def rollout(session: Session, row: RolloutRow, looks: int) -> Rollout:
         created=row.created,
         finished=row.finished,
     )
+
+
+def _classes(session: Session, row: RolloutRow) -> tuple[str, ...]:
+    key = (StageRow.rollout_id == row.id, StageRow.index == row.stage)
+    return tuple(sorted(session.scalar(select(StageRow.fleet).where(*key)) or {}))
 
 
 def _slice(row: RolloutRow) -> tuple[int, int] | None:

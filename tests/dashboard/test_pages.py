@@ -126,6 +126,22 @@ def test_only_the_newest_look_of_each_metric_is_shown(operator: httpx.Client, tw
     assert text.index("+777") < text.index("fidelity")
 
 
+def test_a_rollout_page_says_whom_it_is_for_and_who_approved_it(operator: httpx.Client, twin: Twin) -> None:
+    change = {
+        "selector": {},
+        "rule": 'network != "weak"',
+        "layer": "denoise",
+        "layer_slice": (0, 2_500),
+        "created_by": "service:flows",
+        "approved_by": "operator:bob",
+    }
+    twin.rollouts["r-2"] = twin.rollouts["r-2"].model_copy(update=change)
+    text = operator.get("/console/rollouts/r-2").text
+    assert "every device" not in text
+    assert "<code>network != &#34;weak&#34;</code>; layer denoise, 25 %" in text
+    assert "service:flows, approved by operator:bob" in text
+
+
 def test_a_rollout_that_does_not_exist_is_404_in_words(operator: httpx.Client) -> None:
     answer = operator.get("/console/rollouts/r-99")
     assert answer.status_code == 404

@@ -162,3 +162,10 @@ def test_a_verdict_keeps_directions_residual_and_quality() -> None:
         assert row.residual is not None
         assert row.quality_fell is False
         assert row.quality_rise_db == pytest.approx(0.0)
+
+
+def test_a_release_behind_a_rule_concerns_the_classes_that_it_found() -> None:
+    ruled = {**rollout("ruled", FIRST + 1), "rule": 'network != "weak"', "device_classes": ["npu-8t"]}
+    assert notice(ruled) == 1
+    with transaction() as session:
+        assert session.scalars(select(Rebase.device_classes).where(Rebase.release == "ruled")).one() == ["npu-8t"]

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from services.kit import known_tokens, token_cache
 from services.kit import tokens as desk_module
 from services.kit.auth import issue_token, revoke
 from services.kit.database import transaction
-from services.kit.limits import TOKENS
+from services.kit.known_tokens import KnownTokens
+from services.kit.limits import POLL_TOKENS, TOKENS
 from services.kit.models import Token
 from services.kit.problems import Problem, Unauthorized, Unavailable
 from services.kit.settings import Settings
@@ -57,7 +59,7 @@ def refused(desk: TokenDesk, presented: str) -> bool:
 
 def test_a_revoked_token_is_refused_within_the_stated_time_and_not_before_it_must() -> None:
     clock = Clock()
-    desk, presented = TokenDesk(clock), token("a")
+    desk, presented = TokenDesk(KnownTokens(clock)), token("a")
     assert not refused(desk, presented)
     with transaction() as session:
         revoke(session, "device", "a")
@@ -69,7 +71,7 @@ def test_a_revoked_token_is_refused_within_the_stated_time_and_not_before_it_mus
 
 def test_use_does_not_prolong_the_memory() -> None:
     clock = Clock()
-    desk, presented = TokenDesk(clock), token("b")
+    desk, presented = TokenDesk(KnownTokens(clock)), token("b")
     asyncio.run(desk.subject(presented))
     with transaction() as session:
         revoke(session, "device", "b")
@@ -81,15 +83,15 @@ def test_use_does_not_prolong_the_memory() -> None:
 
 
 def test_an_expiry_is_kept_to_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, presented = TokenDesk(), token("c", ttl_s=600)
+    desk, presented = TokenDesk(KnownTokens()), token("c", ttl_s=600)
     assert not refused(desk, presented)
-    later = desk_module.time.time() + 601
-    monkeypatch.setattr(desk_module.time, "time", lambda: later)
+    later = known_tokens.time.time() + 601
+    monkeypatch.setattr(known_tokens.time, "time", lambda: later)
     assert refused(desk, presented)
 
 
 def test_a_wrong_secret_is_refused_also_while_the_right_one_is_remembered() -> None:
-    desk, presented = TokenDesk(), token("d")
+    desk, presented = TokenDesk(KnownTokens()), token("d")
     assert not refused(desk, presented)
     assert refused(desk, presented[:-2] + "zz")
     assert not refused(desk, presented)
@@ -97,14 +99,14 @@ def test_a_wrong_secret_is_refused_also_while_the_right_one_is_remembered() -> N
 
 @pytest.mark.parametrize("presented", ["", "nonsense", "el__", "el_x_", "el_" + "x" * 5_000])
 def test_what_is_no_token_costs_no_query(queries: list[int], presented: str) -> None:
-    desk = TokenDesk()
+    desk = TokenDesk(KnownTokens())
     assert refused(desk, presented)
     assert sum(queries) <= 1
 
 
 def test_concurrent_look_ups_share_queries(queries: list[int]) -> None:
     many = [token(secrets.token_hex(4)) for _ in range(60)]
-    desk = TokenDesk()
+    desk = TokenDesk(KnownTokens())
 
     async def all_at_once() -> list[object]:
         return list(await asyncio.gather(*(desk.subject(each) for each in many)))
@@ -115,11 +117,12 @@ def test_concurrent_look_ups_share_queries(queries: list[int]) -> None:
 
 
 def test_no_more_than_the_stated_number_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "TOKENS", replace(TOKENS, remembered=5))
-    desk = TokenDesk()
+    monkeypatch.setattr(known_tokens, "POLL_TOKENS", replace(POLL_TOKENS, held=5))
+    memory = KnownTokens()
+    desk = TokenDesk(memory)
     for presented in [token(secrets.token_hex(4)) for _ in range(12)]:
         asyncio.run(desk.subject(presented))
-    assert len(desk._known) == 5
+    assert len(memory) == 5
 
 
 def test_a_database_that_is_down_is_said_and_nobody_is_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,5 +131,38 @@ def test_a_database_that_is_down_is_said_and_nobody_is_let_in(monkeypatch: pytes
 
     monkeypatch.setattr(desk_module, "look_up", down)
     with pytest.raises(Problem) as problem:
-        asyncio.run(TokenDesk().subject(token("e")))
+        asyncio.run(TokenDesk(KnownTokens()).subject(token("e")))
     assert problem.value.status == 503
+
+
+def test_both_guards_share_one_memory_and_each_keeps_its_own_time(queries: list[int]) -> None:
+    clock = Clock()
+    memory, presented = KnownTokens(clock), token("f")
+    desk = TokenDesk(memory)
+    memory.look_up(presented)
+    assert not refused(desk, presented)
+    assert queries == [], "the poll's check is fresh enough for the desk"
+    clock.now += TOKENS.remember_s
+    with transaction() as session:
+        revoke(session, "device", "f")
+    assert refused(desk, presented), "for the desk the check is too old"
+    assert memory.remembered(presented) is None, "what the desk found out holds for polls too"
+
+
+def test_a_check_that_another_process_made_is_as_old_as_it_is(
+    queries: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, presented = Clock(), token("g")
+    KnownTokens(clock).look_up(presented)
+    recall = token_cache.recall
+
+    def older(token_id: str) -> token_cache.Json | None:
+        found = recall(token_id)
+        return found and {**found, "checked": found["checked"] - TOKENS.remember_s}
+
+    monkeypatch.setattr(token_cache, "recall", older)
+    other = KnownTokens(clock)
+    assert other.look_up(presented).id == "g"
+    assert other.remembered(presented) is not None
+    assert not refused(TokenDesk(other), presented)
+    assert queries == [1], "the desk asked the database itself"

@@ -75,3 +75,32 @@ def test_without_a_platform_the_remedy_is_named(tmp_path: Path) -> None:
     result = runner.invoke(app, ["list", "--state", str(tmp_path)])
     assert result.exit_code == 2
     assert "edgeloop up" in result.output
+
+
+def test_a_rule_is_read_back_in_its_normal_spelling_or_refused_with_a_mark_under_the_place() -> None:
+    good = runner.invoke(app, ["rule", "model in ('B3',\"a12\")  and not version < '1.4'"])
+    assert good.output.strip() == 'device_class in ("a12", "b3") and not version < "1.4"'
+    bad = runner.invoke(app, ["rule", 'region == "eu" and netwrk == "weak"'])
+    assert bad.exit_code == 2
+    *_, text, mark = [line for line in bad.output.splitlines() if line.strip()]
+    assert text[mark.index("^") :].startswith("netwrk")
+    assert "did you mean network?" in mark
+
+
+def test_a_release_by_rule_and_layer_is_started_and_shown(world: World, state: Path) -> None:
+    world.enrol(40, OLD, network="good")
+    world.enrol(4, OLD, network="weak")
+    digest = world.register()
+    run(state, "layers", "--add", "denoise")
+    rule = 'network != "weak"'
+    assert 'the rule wants network != "weak"' in run(state, "start", digest, "--rule", rule, "--check")
+    made = run(state, "start", digest, "--rule", rule, "--layer", "denoise=50", "--json")
+    rollout = json.loads(made)
+    assert (rollout["rule"], rollout["layer_slice"]) == (rule, [0, 5_000])
+    shown = run(state, "show", rollout["id"])
+    assert rule in shown
+    assert "layer: denoise, buckets 0 to 5000" in shown
+    assert rollout["id"] in run(state, "layers")
+    run(state, "start", digest, "--layer", "denoise=120", code=2)
+    run(state, "start", digest, "--layer", "denoise", code=2)
+    run(state, "start", digest, "--rule", "network = weak", code=2)

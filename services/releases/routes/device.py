@@ -12,6 +12,7 @@ import structlog
 from anyio import to_thread
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
 
 from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse
 from contracts.wire.feedback import FeedbackBatch
@@ -27,10 +28,12 @@ from services.releases import enrolment, feedback, service, state_document
 from services.releases.errors import EnrolmentRefused
 from services.releases.limits import DEVICE, STATE
 from services.releases.seen import LastSeen
+from services.releases.takings import Takings
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["releases: devices"])
 SEEN = LastSeen()
+TAKINGS = Takings()
 STATE_CACHE = state_document.StateCache()
 ENROLMENTS = TokenBucket("enrolments", Rate(DEVICE.enrolments_per_second, DEVICE.enrolment_burst))
 ASIDE: set[asyncio.Future[object]] = set()
@@ -104,11 +107,12 @@ def get_update_metadata(name: str, session: SessionDep) -> Response:
 
 
 @router.get("/tuf/targets/{path:path}", response_class=FileResponse, responses=declare(NotFound, Unauthorized))
-def get_update_target(path: str, _subject: Updates, _request: Request) -> FileResponse:
+def get_update_target(path: str, subject: Updates, _request: Request) -> FileResponse:
     """The bytes of a target, whole or by range; the client checks them against the signed metadata."""
     try:
         file = service.objects().path(f"tuf/targets/{path}")
     except (ObjectMissing, ValueError) as error:
         raise NotFound(f"the repository has no target {path[:200]!r}") from error
     headers = {"Cache-Control": "private, max-age=86400, immutable"}
-    return FileResponse(file, media_type="application/octet-stream", headers=headers)
+    noted = BackgroundTask(TAKINGS.note, subject.id, path) if subject.kind == "device" else None
+    return FileResponse(file, media_type="application/octet-stream", headers=headers, background=noted)
