@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.judging import guards, planned, resampled, streaming, traps
+from benchmarks.judging import before_after, guards, planned, resampled, streaming, traps
 from edgeloop.figures import Figure
 
 RESAMPLED_AT = 0.4
@@ -28,4 +28,6 @@ def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
     found += traps.figures()
     tell(0.3, "guards")
     found += guards.figures()
+    tell(0.35, "before and after")
+    found += before_after.figures()
     return [*found, *resampled.figures(resampling)]

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.judging import tables
-from benchmarks.judging.rows import matches
-from benchmarks.judging.tables import ALPHA, Simulated, Z
-from edgeloop.figures import Figure, at_least, at_most
-from services.releases.verdict.boundaries import (
+from benchmarks.judging.boundaries import (
     crossing,
     equally_spaced,
     fixed_drift,
     shaped_boundaries,
     spending_boundaries,
 )
+from benchmarks.judging.rows import matches
+from benchmarks.judging.tables import ALPHA, Simulated, Z
+from edgeloop.figures import Figure, at_least, at_most
 from services.releases.verdict.spending import Spending, obrien_fleming, pocock
 
 RUNS = 40_000

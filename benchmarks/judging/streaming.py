@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.judging import tables
+from benchmarks.judging.boundaries import fixed_drift
 from benchmarks.judging.rows import ceiling, floor, matches
 from benchmarks.judging.tables import ALPHA, Z
 from edgeloop.figures import Figure, at_most
-from services.releases.verdict.boundaries import fixed_drift
 from services.releases.verdict.intervals import mixture_multiplier, tuning
 
 Floats = npt.NDArray[np.float64]

@@ -24,6 +24,7 @@ from services.releases.verdict.guardrails import (
     LATENCY_LOG_RATIO,
     QUALITY_LOSS_DB,
 )
+from services.releases.verdict.past import CrashPast, Observed
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -126,6 +127,7 @@ class Population:
             fleet_devices=self.size,
             exposed_share=points / BUCKETS,
             crashes=self._crashes(new, old, concurrent=points < BUCKETS),
+            past=self._past(new, old & (points == BUCKETS), floor),
             tail=self._tail(new, old),
             stage=stage,
             stages=len(stages),
@@ -166,6 +168,21 @@ class Population:
         for reports in (self.canary, self.control, self.waiting):
             self.out |= reports.crashed
         return tables
+
+    def _past(self, new: Flags, old: Flags, floor: int) -> dict[str, CrashPast]:
+        """Devices that full exposure added, as control and on the new bundle."""
+        after = new & (self.bucket >= floor) & ~self.control.crashed & ~self.waiting.crashed
+        found = {}
+        for place, name in enumerate(CLASSES) if old.any() else ():
+            seen = [
+                Observed(int(reports.crashed[who].sum()), int(who.sum()), float(reports.count[who].sum() * FRAMES))
+                for reports, who in (
+                    (self.control, old & (self.stratum == place)),
+                    (self.canary, after & (self.stratum == place)),
+                )
+            ]
+            found[name] = CrashPast(*seen)
+        return found
 
     def _tail(self, new: Flags, old: Flags) -> Tail:
         parts = [(self.canary, new, True), (self.control, old, False)]

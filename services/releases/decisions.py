@@ -152,6 +152,7 @@ def _inputs(evidence: Evidence) -> Json:
         "exposed_share": evidence.exposed_share,
         "targeted": dict(evidence.targeted or {}),
         "stage": [evidence.stage, evidence.stages],
+        "past": {name: asdict(known) for name, known in evidence.past.items()},
         "new_crashes": {name: asdict(table) for name, table in evidence.crashes.items()},
         "fleet_shares": dict(evidence.fleet_shares),
         "strata": {

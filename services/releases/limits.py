@@ -95,4 +95,5 @@ BODY_LIMITS = {
     "/v1/bundle-keys": WIRE.enrolment_bytes,
     "/ddi/": 64 * 1024,
     "/v1/bundles/uploads": BUNDLE.file_bytes,
+    "/v1/ddi/images/": BUNDLE.file_bytes + (1 << 20),  # description, signature and headers around the bundle
 }

@@ -27,6 +27,7 @@ from services.releases.verdict.guardrails import (
     LATENCY_LOG_RATIO,
     QUALITY_LOSS_DB,
 )
+from services.releases.verdict.past import CrashPast, Observed
 from services.releases.verdict.resampling import device_keys
 
 STAYS = Exposure.failed | ~Exposure.moved
@@ -59,7 +60,9 @@ def evidence(session: Session, row: RolloutRow, stages: list[StageRow], now: flo
         stage.basis_points / BUCKETS,
     )
     crashes = _new_crashes(session, rows, compared, concurrent=floor == stage.basis_points < BUCKETS)
-    return replace(found, crashes=crashes, tail=_tail(compared), stage=row.stage, stages=max(len(stages), 1))
+    past = _past(rows, floor) if stage.basis_points == BUCKETS and not row.first_release else {}
+    stages_in_all = max(len(stages), 1)
+    return replace(found, crashes=crashes, past=past, tail=_tail(compared), stage=row.stage, stages=stages_in_all)
 
 
 def _device(sums: HealthSum) -> DeviceHealth:
@@ -117,6 +120,26 @@ def _new_crashes(
         key = (HealthSum.rollout_id == one.rollout_id, HealthSum.device_id == one.device_id, HealthSum.arm == one.arm)
         session.execute(update(HealthSum).where(*key).values(crash_counted=True), execution_options=_QUIETLY)
     return tables
+
+
+def _past(rows: list[HealthSum], floor: int) -> dict[str, CrashPast]:
+    """By stratum: the devices that full exposure added (buckets from `floor` on), as control and on the new bundle.
+
+    A device that crashed on the old bundle, as control or while it waited, has had its first crash.
+    """
+    added = [one for one in rows if one.bucket >= floor]
+    had = {one.device_id for one in added if one.crashed and one.arm != Arm.CANARY}
+    before, after = ([one for one in added if one.arm == arm] for arm in (Arm.CONTROL, Arm.CANARY))
+    after = [one for one in after if one.device_id not in had]
+    return {
+        stratum: CrashPast(_seen(before, stratum), _seen(after, stratum))
+        for stratum in sorted({one.stratum for one in after})
+    }
+
+
+def _seen(rows: list[HealthSum], stratum: str) -> Observed:
+    members = [one for one in rows if one.stratum == stratum]
+    return Observed(sum(one.crashed for one in members), len(members), float(sum(one.frames for one in members)))
 
 
 def _at_risk(free: list[HealthSum], stratum: str, arm: Arm) -> tuple[int, int]:

@@ -56,7 +56,7 @@ def test_a_decision_that_acts_lies_in_the_trail_with_inputs_bounds_alpha_and_cod
         (entry,) = [e for e in audit.entries(session, limit=200) if e.action == "rollout.judged" and "acts" in e.detail]
         found = entry.detail
     assert found["acts"] == "rollback"
-    assert found["code_version"] == "verdict-2"
+    assert found["code_version"] == "verdict-3"
     assert 0 < found["alpha_each"] < 0.05
     assert found["alpha_spent"] >= 0
     assert found["inputs"]["strata"]["npu-2t"]["failed"] > 0

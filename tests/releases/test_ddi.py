@@ -10,7 +10,7 @@ import pytest
 
 from contracts.wire.releases import RolloutState
 from services.kit.database import transaction
-from services.releases.ddi import actions
+from services.releases.ddi import actions, states
 from services.releases.models import DdiAction, Device, Exposure
 from tests.releases.conftest import OLD
 from tests.releases.world import World
@@ -191,7 +191,7 @@ def test_a_device_may_refuse_a_cancel_and_finish(world: World, device: Client) -
     link = link_of(device, "cancelAction")
     assert device.say(link, "rejected").status_code == 200
     with transaction() as session:
-        assert session.get_one(DdiAction, int(job.rpartition("/")[2])).state == actions.OPEN
+        assert session.get_one(DdiAction, int(job.rpartition("/")[2])).state == states.OPEN
     assert device.say(job, "closed", "success").status_code == 200
     with transaction() as session:
         assert session.get_one(Device, "cam-1").running_digest == digest
@@ -288,3 +288,16 @@ def test_a_release_judged_on_ddi_devices_alone_is_never_promoted(world: World, d
     device.say(link_of(device, "deploymentBase"), "closed", "success")
     world.run(rollout, rounds=1)
     assert world.look(rollout).state is RolloutState.RUNNING
+
+
+def test_a_client_that_sends_its_whole_log_is_heard_and_its_last_words_are_kept(world: World, device: Client) -> None:
+    deploy(world)
+    link = link_of(device, "deploymentBase")
+    log = [*("x" * 600 for _ in range(80)), "why it failed"]
+    status = {"execution": "closed", "result": {"finished": "failure"}, "details": log}
+    assert device.send("POST", f"{link}/feedback", {"id": 1, "status": status}).status_code == 200
+    with transaction() as session:
+        action = session.get_one(DdiAction, int(link.rpartition("/")[2]))
+        assert action.state == states.FAILED
+        assert action.history[-1]["messages"][-1] == "why it failed"
+        assert max(len(one) for one in action.history[-1]["messages"]) == 512

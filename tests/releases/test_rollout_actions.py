@@ -214,7 +214,7 @@ def test_a_look_that_says_nothing_new_is_not_stored_again(world: World) -> None:
     page = world.client.get(f"{ROLLOUTS}/{rollout.id}/decisions", token=world.operator).json()
     assert len(page["items"]) == 2
     newest = page["items"][0]
-    assert newest["code_version"] == "verdict-2"
+    assert newest["code_version"] == "verdict-3"
     assert newest["alpha_each"] < 0.05
     assert newest["inputs"]["strata"]["all"]["canary"] > 0
 

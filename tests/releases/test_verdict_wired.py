@@ -139,7 +139,7 @@ def test_memory_survives_the_database_and_begins_anew_under_another_policy() -> 
 
 def test_many_classes_that_are_each_a_little_harmed_are_named_together() -> None:
     def slower(_member: FleetMember, values: Values) -> Values:
-        return {**values, "latency_log_ratio": values["latency_log_ratio"] + 0.135}
+        return {**values, "latency_log_ratio": values["latency_log_ratio"] + 0.14}
 
     judgement = judge(seen(canary=slower, size=400), POLICY, 1.0, 5)
     named = {one.stratum for one in judgement.readings if one.finding is Finding.HARM}

@@ -39,11 +39,15 @@ class ManualClock:
 
 
 def bundle_bytes(
-    folder: Path, version: str = "1.0.0", epoch: int = 1, targets: tuple[str, ...] = ("npu-2t", "npu-4t")
+    folder: Path,
+    version: str = "1.0.0",
+    epoch: int = 1,
+    targets: tuple[str, ...] = ("npu-2t", "npu-4t"),
+    program_bytes: int = 88,
 ) -> bytes:
     """A well-formed bundle file with one program piece a target, different on every call."""
     build_id = next(_numbers).to_bytes(16, "big")
-    program = bytes(24) + build_id + os.urandom(88)
+    program = bytes(24) + build_id + os.urandom(program_bytes)
     path = folder / f"{build_id.hex()}.elb"
     pieces = {f"{target}/model.npu": program for target in targets}
     write_bundle(path, pieces, build_id=build_id, release_version=version, security_epoch=epoch)
@@ -80,12 +84,12 @@ class World:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["digest"])
 
-    def try_upload(self, token: str, notes: str = "", **options: Any) -> httpx.Response:
+    def try_upload(self, token: str, notes: str = "", data: bytes = b"", **options: Any) -> httpx.Response:
         return self.client.post(
             "/releases/v1/bundles/uploads",
             token=token,
             params={"notes": notes},
-            content=bundle_bytes(self.folder, **options),
+            content=data or bundle_bytes(self.folder, **options),
             headers={"Content-Type": "application/octet-stream"},
         )
 

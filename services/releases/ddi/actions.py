@@ -22,12 +22,10 @@ from contracts.wire.feedback import FeedbackBatch, InstallStage
 from services.kit.problems import NotFound, TooManyRequests
 from services.releases import feedback, service, state_document
 from services.releases.ddi.messages import Confirmation, Execution, Feedback, Finished
+from services.releases.ddi.states import CANCELED, CANCELING, DENIED, FAILED, FINISHED, LIVE, OPEN, WAITING
 from services.releases.errors import ActionGone
 from services.releases.models import DdiAction, DdiDevice, Device, RolloutRow
 
-WAITING, OPEN, CANCELING = "waiting", "open", "canceling"
-FINISHED, FAILED, DENIED, CANCELED = "finished", "failed", "denied", "canceled"
-LIVE = (WAITING, OPEN, CANCELING)
 MOST_HISTORY = 1_000
 STAGES = {Execution.DOWNLOADED: InstallStage.DOWNLOADED, Execution.PROCEEDING: InstallStage.INSTALLED}
 
@@ -118,7 +116,7 @@ def _spent(session: Session, device_id: str, digest: str) -> bool:
 def _note(action: DdiAction, what: str, details: Sequence[str]) -> None:
     if len(action.history) >= MOST_HISTORY:
         raise TooManyRequests(f"action {action.id} has {MOST_HISTORY} statuses already; close it", retry_after_s=3_600)
-    action.history = [*action.history, {"status": what, "messages": list(details)[:10]}]
+    action.history = [*action.history, {"status": what, "messages": list(details)[-10:]}]
 
 
 def _tell(session: Session, device: Device, action: DdiAction, stage: InstallStage) -> None:

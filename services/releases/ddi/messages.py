@@ -1,15 +1,28 @@
-"""What DDI devices send. Unknown members are ignored, as the API demands; every size is bounded."""
+"""What DDI devices send. Unknown members are ignored, as the API demands; every size is bounded.
+
+Details are cut, not refused: SWUpdate sends its whole log in one message, and its result must not be lost with it.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 Key = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Value = Annotated[str, StringConstraints(max_length=128)]
-Detail = Annotated[str, StringConstraints(max_length=512)]
+MOST_DETAILS, DETAIL_CHARS = 50, 512
+
+
+def _newest(given: object) -> object:
+    """The last details, each as long as may be kept."""
+    if not isinstance(given, list | tuple):
+        return given
+    return [one[:DETAIL_CHARS] if isinstance(one, str) else one for one in given[-MOST_DETAILS:]]
+
+
+Details = Annotated[tuple[str, ...], BeforeValidator(_newest)]
 
 
 class _Model(BaseModel):
@@ -63,7 +76,7 @@ class Status(_Model):
 
     execution: Execution
     result: Result
-    details: Annotated[tuple[Detail, ...], Field(max_length=50)] = ()
+    details: Details = ()
 
 
 class Feedback(_Model):
@@ -83,4 +96,4 @@ class ConfirmationFeedback(_Model):
     """A user's consent, or not."""
 
     confirmation: Confirmation
-    details: Annotated[tuple[Detail, ...], Field(max_length=50)] = ()
+    details: Details = ()

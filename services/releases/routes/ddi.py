@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import APIRouter, Body, Header, Path, Request, Response
 from fastapi.responses import FileResponse, PlainTextResponse
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
@@ -12,19 +12,19 @@ from services.kit.auth import Subject, issue_token, requires
 from services.kit.database import SessionDep
 from services.kit.problems import NotFound, TooManyRequests, Unauthorized, declare
 from services.releases import feedback
-from services.releases.ddi import actions, artifacts
+from services.releases.ddi import actions, artifacts, states
 from services.releases.ddi.devices import describe, device_of, speaks_ddi
 from services.releases.ddi.messages import ConfigData, ConfirmationFeedback, Feedback
-from services.releases.errors import ActionGone, HashMismatch
+from services.releases.errors import ActionGone, BadBundle, HashMismatch, NotReleasable, UnknownBundle
 from services.releases.models import BundleRow, DdiAction, DdiArtifact, DdiDevice
 
 BASE = "/ddi/{tenant}/controller/v1/{controller_id}"
 SLEEP = "00:00:30"
 GATEWAY_SCOPES = ("updates:read", "feedback:write")
 LINKS = {
-    actions.WAITING: "confirmationBase",
-    actions.CANCELING: "cancelAction",
-    actions.OPEN: "deploymentBase",
+    states.WAITING: "confirmationBase",
+    states.CANCELING: "cancelAction",
+    states.OPEN: "deploymentBase",
 }
 
 router = APIRouter(tags=["releases: hawkBit DDI"], responses=declare(NotFound, Unauthorized))
@@ -48,6 +48,27 @@ def create_gateway_token(subject: Writing, session: SessionDep) -> GatewayToken:
     """A token for a gateway that speaks for DDI devices."""
     record(session, subject, "ddi.gateway-token.created", "ddi")
     return GatewayToken(token=issue_token(session, "service", "ddi-gateway", GATEWAY_SCOPES))
+
+
+class ImageRecord(BaseModel):
+    """What DDI devices are offered for a bundle."""
+
+    digest: str
+    filename: str
+    size: int
+    sha256: str
+
+
+@router.put("/v1/ddi/images/{digest}", responses=declare(UnknownBundle, BadBundle, NotReleasable))
+def put_ddi_image(
+    digest: Annotated[str, Path(pattern=r"^[0-9a-f]{96}$")],
+    body: Annotated[bytes, Body(media_type="application/octet-stream")],
+    subject: Writing,
+    session: SessionDep,
+) -> ImageRecord:
+    """Offer DDI devices a signed SWUpdate image that holds the bundle, byte for byte, instead of the bundle itself."""
+    found = artifacts.use_image(session, subject, digest, body)
+    return ImageRecord(digest=digest, filename=found.filename, size=found.size, sha256=found.sha256)
 
 
 @router.get(BASE)
@@ -83,7 +104,7 @@ def ddi_deployment(
 ) -> Json:
     """The job."""
     device, _ = device_of(session, subject, tenant, controller_id)
-    action = actions.of_device(session, device, action_id, (actions.OPEN,))
+    action = actions.of_device(session, device, action_id, (states.OPEN,))
     return _job(session, request, tenant, controller_id, action, "deployment")
 
 
@@ -103,7 +124,7 @@ def ddi_cancel(
 ) -> Json:
     """Which action to stop."""
     device, _ = device_of(session, subject, tenant, controller_id)
-    action = actions.of_device(session, device, action_id, (actions.CANCELING,))
+    action = actions.of_device(session, device, action_id, (states.CANCELING,))
     return {"id": str(action.id), "cancelAction": {"stopId": str(action.id)}}
 
 
@@ -142,7 +163,7 @@ def ddi_confirmation(
 ) -> Json:
     """The job that waits for a user."""
     device, _ = device_of(session, subject, tenant, controller_id)
-    action = actions.of_device(session, device, action_id, (actions.WAITING,))
+    action = actions.of_device(session, device, action_id, (states.WAITING,))
     return _job(session, request, tenant, controller_id, action, "confirmation")
 
 

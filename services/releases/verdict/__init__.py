@@ -5,9 +5,11 @@ into a decision.
 """
 
 from services.releases.verdict.evidence import POOLED, Arm, DeviceHealth, DeviceInstall, Evidence, gather
+from services.releases.verdict.findings import Finding, Reading
 from services.releases.verdict.guardrails import VerdictPolicy
-from services.releases.verdict.judge import Decision, Finding, Judgement, Reading, clean_canary, judge
+from services.releases.verdict.judge import Decision, Judgement, judge
 from services.releases.verdict.memory import Memory, watch
+from services.releases.verdict.rates import clean_canary
 from services.releases.verdict.tails import Tail
 
 __all__ = [

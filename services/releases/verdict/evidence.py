@@ -14,6 +14,7 @@ import numpy as np
 
 from services.releases.verdict.crashes import CrashTable
 from services.releases.verdict.guardrails import CRASHED_DEVICES, DEGRADED_DEVICES, SILENT_DEVICES
+from services.releases.verdict.past import CrashPast
 from services.releases.verdict.tails import Tail
 
 POOLED = "all"
@@ -95,6 +96,7 @@ class Evidence:
     `targeted` counts the known devices that the stage exposes; no more can be asked of a small fleet.
     `exposed_share` is the share of the fleet that the split should expose; None where nobody planned one.
     `crashes` holds, by stratum, the crashes that no earlier look has counted and the devices that could have had them;
+    `past`, at full exposure, the devices of the last stage as they were as control and as they are now;
     `tail` single devices for the tail statistics; `stage` of `stages` says how much of the rollout is behind.
     """
 
@@ -106,6 +108,7 @@ class Evidence:
     fleet_devices: int = 0
     exposed_share: float | None = None
     crashes: Mapping[str, CrashTable] = field(default_factory=dict)
+    past: Mapping[str, CrashPast] = field(default_factory=dict)
     tail: Tail | None = None
     stage: int = 0
     stages: int = 1

@@ -21,6 +21,7 @@ FIDELITY_LSB = "fidelity_lsb"
 CPU_FRAME_SHARE = "cpu_frame_share"
 QUALITY_LOSS_DB = "quality_loss_db"
 CRASHED_DEVICES = "crashed_devices"
+CRASHES_AGAINST_PAST = "crashes_against_past"
 LATENCY_P95 = "latency_p95_log_ratio"
 DRIVER_ERROR_RATIO = "driver_error_ratio"
 
@@ -61,12 +62,15 @@ class CrashGuardrail:
     """Odds of a rare event against the control's: more than `odds_margin` times starts a roll back.
 
     A first release has no control and is held against the share `ceiling`; `tolerated` bounds a promotion as a rate.
+    At full exposure devices are held against their own past, which is another time: only more than `past_margin` times
+    its crashes start a roll back there, and more than `odds_margin` times hold the release for a person.
     """
 
     name: str
     odds_margin: float
     ceiling: float
     tolerated: float
+    past_margin: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class VerdictPolicy:
     where the fleet is so small that no sample of it could say more.
     """
 
-    code_version: str = "verdict-2"
+    code_version: str = "verdict-3"
     alpha: float = 0.05
     tail_alpha: float = 0.01
     promote_alpha: float = 0.05
@@ -134,5 +138,5 @@ class VerdictPolicy:
         return self.alpha - self.tail_alpha
 
     def cell_count(self) -> int:
-        """Cells of one stratum that the alarm looks at; a bounded mean is looked at by two engines."""
-        return len(self.rates) + 1 + len(self.means) + sum(mean.bounded for mean in self.means)
+        """Cells of one stratum that the alarm looks at; crashes and a bounded mean are looked at by two engines."""
+        return len(self.rates) + 2 + len(self.means) + sum(mean.bounded for mean in self.means)

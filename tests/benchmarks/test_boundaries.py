@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from services.releases.verdict.boundaries import (
+from benchmarks.judging.boundaries import (
     crossing,
     equally_spaced,
     fixed_drift,

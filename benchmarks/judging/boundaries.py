@@ -3,6 +3,9 @@
 The score process S(t) = Z(t) sqrt(t) is Brownian with drift theta. Between two looks its density on the continuation
 region is carried by Gauss-Legendre nodes; what leaves the region at a look is the probability of a first crossing.
 
+The yardstick of the bench, not a part of the product: boundaries need looks that are planned, and a rollout is looked
+at every two seconds for as long as it takes.
+
 Invariants: pure and deterministic; two-sided and symmetric; boundaries are in the z scale, one a look; a look that
 may spend less than `TINY` gets the marginal quantile, which errs on the safe side.
 """
