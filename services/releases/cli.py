@@ -24,6 +24,7 @@ from services.kit.operator_cli import (
     fail,
     platform_client,
 )
+from services.releases.keys_cli import app as keys
 from services.releases.terminal import (
     bundle_table,
     console,
@@ -38,8 +39,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    help="Rollouts: list, show, start, pause, resume, roll back; kill switch; enrolment tokens.",
+    help="Rollouts: list, show, start, pause, resume, roll back; kill switch; enrolment tokens; keys.",
 )
+app.add_typer(keys, name="keys")
 ReasonOption = Annotated[str, typer.Option("--reason", "-m", help="Why, for the audit trail.")]
 RolloutArgument = Annotated[str, typer.Argument(help="Rollout id, as `list` shows it.")]
 
