@@ -38,6 +38,7 @@ from edge_agent.runtime.npu import Faults
 from edge_agent.runtime.npu.climate import ClimateModel
 from edge_agent.runtime.npu.trace_command import kernel_trace
 from edge_agent.session import Session, sole_owner
+from edge_agent.tee.client import TeeProcess
 from edge_agent.transport import Transport, make_client
 from edge_agent.watermark import Marker, WatermarkError
 from edge_agent.watermark.code import read_key
@@ -203,8 +204,12 @@ def _run(config: AgentConfig, trace: Path | None, quiet: bool) -> dict[str, obje
         identity = load_identity(config.state_dir)
         device_id = identity.device_id if identity else ""
         session = Session(agent, config.state_dir, config.fps, config.max_frames, config.sync_s, device_id)
-        with _stopped_by_signals(session.stop), _progress(quiet) as tell:
-            status = session.run(tell)
+        try:
+            with _stopped_by_signals(session.stop), _progress(quiet) as tell:
+                status = session.run(tell)
+        finally:
+            if isinstance(agent.tee, TeeProcess):
+                agent.tee.close()
         if trace is not None and isinstance(agent.playback, RunnerPlayback):
             trace.write_text(agent.playback.runner.trace.chrome_json())
         return status
