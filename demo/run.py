@@ -17,6 +17,7 @@ from demo.driver import DemoError, Stage, gather_fleet, live_through_the_change,
 from demo.observe import Json, Observer, Sight
 from demo.pace import Pace
 from demo.report import write_report
+from demo.sealing import seal_bundles
 from demo.settings import DemoSettings
 from demo.story import DriftPoint, Story
 from demo.view import Board, View
@@ -80,6 +81,7 @@ def _open(
     view.show(board, Sight())
     with story.step("platform"):
         info = embedded.start()
+    seal_bundles(info.base_url, info.operator_token)
     platform = Platform(info.base_url, info.service_token)
     observer = Observer(info.base_url, info.operator_token, info.prefect_api_url, folder / "fleet.json")
     open_clients.callback(platform.close)

@@ -37,6 +37,7 @@ from edge_agent.sinks import Sink
 from edge_agent.slot_store import SlotStore
 from edge_agent.slots import Slots
 from edge_agent.sources import Source, SourceFrame
+from edge_agent.tee import TrustedEnvironment
 from edge_agent.trial import TrialWatch
 from edge_agent.update import Change, UpdateExecutor
 
@@ -248,6 +249,17 @@ class Agent:
             "deltas": self._parts.platform.executor.deltas if self._parts.platform else 0,
             "unverified_bytes_run": self.counters.unverified_frames,
         }
+
+    @property
+    def tee(self) -> TrustedEnvironment | None:
+        """The device's trusted environment, for signatures."""
+        return self._parts.bundles.store.tee
+
+    def memory_map(self) -> dict[str, object] | None:
+        """Where the running bundle's program keeps its buffers; None when the bundle does not say. Not for the frame
+        loop.
+        """
+        return self._parts.bundles.memory_map(self.playback.digest, self._parts.observation.tags.device_class)
 
     def standing(self) -> Standing:
         """What the device says of itself with every batch."""

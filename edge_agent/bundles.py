@@ -68,6 +68,17 @@ class Bundles:
             return self.built_in
         return self.load(self.store.open(digest))
 
+    def memory_map(self, digest: str, device_class: str) -> dict[str, object] | None:
+        """Return the memory map that a bundle carries for a device class; None when there is none to be had."""
+        try:
+            built_in = digest == self.built_in.digest
+            bundle = self.store.open_file(self._factory) if built_in else self.store.open(digest)
+            found: dict[str, object] = bundle.json(f"{device_class}/memory_map.json")
+        except (*UNUSABLE, ValueError) as error:
+            log.info("no memory map of bundle %s: %s", digest[:12], error)
+            return None
+        return found
+
     def for_slots(self, slots: Slots) -> Playback:
         """Return what `slots` point to. Raises like `open`."""
         return self.open(slots.running.digest) if slots.active else self.built_in

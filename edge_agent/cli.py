@@ -24,8 +24,10 @@ from contracts.clock import Clock, clock_from_environment
 from contracts.device import DeviceTags
 from edge_agent.compose import agent_from, join
 from edge_agent.config import AgentConfig, load_config, parse
+from edge_agent.diagnostics import ask, of_folder, package, platform_key
 from edge_agent.disk import Disk
 from edge_agent.engines import Memo, RunnerLoader, RunnerPlayback
+from edge_agent.enrol import load_identity
 from edge_agent.errors import AgentError, ConfigError, PlatformError, VideoError
 from edge_agent.exposition import exposition
 from edge_agent.fleet.config import FleetConfig, GroupConfig, load_fleet
@@ -39,6 +41,7 @@ from edge_agent.runtime.npu.trace_command import kernel_trace
 from edge_agent.session import Session, sole_owner
 from edge_agent.stages import stage_events
 from edge_agent.steady import steady
+from edge_agent.tee.client import TeeProcess
 from edge_agent.transport import Transport, make_client
 from edge_agent.watermark import Marker, WatermarkError
 from edge_agent.watermark.code import read_key
@@ -180,14 +183,50 @@ def metrics(
             Disk().replace(output, text.encode())
 
 
+@app.command(epilog="Example: edgeloop agent diagnose --state-dir device1 --key diagnostics.pub --out device1.elg")
+def diagnose(
+    state_dir: Annotated[Path, typer.Option("--state-dir", help="Folder of this device's state.")],
+    key: Annotated[str, typer.Option("--key", help="The platform's public diagnostics key: base64, or a file.")],
+    out: Annotated[Path, typer.Option("--out", help="Write the encrypted package here.")],
+    wait: Annotated[float, typer.Option(min=1, max=600, help="Seconds that a running agent may take.")] = 60.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Make one encrypted file with versions, slots, causes, memory map and the last frames' trace; no pixels, no
+    secrets.
+
+    A running agent is asked; of a stopped one the file holds what its disk knows, without a trace.
+    """
+    with _clean_exit():
+        raw = platform_key(key)
+        if not state_dir.is_dir():
+            raise ConfigError(f"no device state at {state_dir}; give the --state-dir of an agent")
+        running = True
+        try:
+            with sole_owner(state_dir):
+                running = False
+                data = package(of_folder(state_dir), raw, None)
+        except ConfigError:
+            if not running:
+                raise
+            data = ask(state_dir, raw, wait)
+        Disk().replace(out, data, 0o600)
+        _print({"package": str(out), "bytes": len(data), "running": running}, as_json)
+
+
 def _run(config: AgentConfig, trace: Path | None, quiet: bool) -> dict[str, object]:
     clock = clock_from_environment()
     with sole_owner(config.state_dir), make_client() as client:
         transport = Transport(config.platform_url, client) if config.platform_url else None
         agent = agent_from(config, clock, _loader(config, clock), transport)
-        session = Session(agent, config.state_dir, config.fps, config.max_frames, config.sync_s)
-        with _stopped_by_signals(session.stop), _progress(quiet) as tell, steady():
-            status = session.run(tell)
+        identity = load_identity(config.state_dir)
+        device_id = identity.device_id if identity else ""
+        session = Session(agent, config.state_dir, config.fps, config.max_frames, config.sync_s, device_id)
+        try:
+            with _stopped_by_signals(session.stop), _progress(quiet) as tell, steady():
+                status = session.run(tell)
+        finally:
+            if isinstance(agent.tee, TeeProcess):
+                agent.tee.close()
         if trace is not None and isinstance(agent.playback, RunnerPlayback):
             stages = stage_events(agent.conveyor.traces.frames()) if agent.conveyor else ()
             trace.write_text(agent.playback.runner.trace.chrome_json(more=stages))

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edge_agent.agent import Agent
+from edge_agent.diagnostics import answer_request
 from edge_agent.disk import Disk
 from edge_agent.errors import ConfigError, VideoError
 
@@ -21,6 +22,8 @@ STATUS_FILE = "status.json"
 LOCK_FILE = "agent.lock"
 STATUS_S = 2.0
 SYNC_END_S = 20.0
+ASKED_S = 1.0
+"""How often the agent looks whether somebody asks for diagnostics."""
 OWING_S = 0.05
 """Rest between two writes of what was decided, so that a disk that refuses is not asked all the time."""
 
@@ -40,8 +43,10 @@ def sole_owner(folder: Path) -> Iterator[None]:
 class Session:
     """Runs one agent until its source ends, `max_frames` are played, or `stop` is set."""
 
-    def __init__(self, agent: Agent, folder: Path, fps: float, max_frames: int, sync_s: float) -> None:
-        self._agent, self._folder = agent, folder
+    def __init__(
+        self, agent: Agent, folder: Path, fps: float, max_frames: int, sync_s: float, device_id: str = ""
+    ) -> None:
+        self._agent, self._folder, self._device_id = agent, folder, device_id
         self._conveyor = agent.conveyor  # it has the pace and counts the frames
         self._fps, self._max_frames = (0.0, 0) if self._conveyor else (fps, max_frames)
         self._sync_s = sync_s
@@ -112,7 +117,8 @@ class Session:
         """Wait for the next talk; what the frame loop decides meanwhile is written at once."""
         until = time.monotonic() + seconds
         while not self.stop.is_set() and (left := until - time.monotonic()) > 0:
-            if self._agent.owing.wait(left) and not self.stop.is_set():
+            answer_request(self._agent, self._folder, self._device_id)
+            if self._agent.owing.wait(min(left, ASKED_S)) and not self.stop.is_set():
                 self._agent.settle()
                 self.stop.wait(OWING_S)
 

@@ -1,4 +1,4 @@
-"""Bundles that must not get in: over two hundred generated cases against one device that runs a good bundle.
+"""Bundles that must not get in: over three hundred generated cases against one device that runs a good bundle.
 
 Outside attackers change what travels (bundles, deltas, metadata, state documents). Inside mistakes are signed properly
 and still wrong: an older security epoch, pieces of two builds in one bundle, a bundle for another device class, a
@@ -25,30 +25,36 @@ from pathlib import Path
 
 from benchmarks.mending.seed_bundle import SEEDS, seed_bundle
 from benchmarks.updating.deltas import DATA
+from benchmarks.updating.sealed_attacks import Make, SealedAttacks
 from compiler.driver import compile_bundle
 from contracts.bundle import Bundle
+from contracts.bundle.chunks import Chunks
 from contracts.bundle.delta import delta_path
 from contracts.bundle.manifest import MANIFEST, Manifest, PieceRecord
 from contracts.bundle.writer import _write_zip
 from contracts.clock import SystemClock
 from contracts.state import Target
 from edge_agent.agent import Agent, LoopSettings
-from edge_agent.compose import DeviceSettings, Shared, build_agent, join
+from edge_agent.compose import TEE_FOLDER, DeviceSettings, Shared, build_agent, join
 from edge_agent.disk import Disk
 from edge_agent.engines import RunnerLoader
 from edge_agent.observation import ObservationSettings
 from edge_agent.observers.health import TrialLimits
 from edge_agent.sinks import NullSink
 from edge_agent.store import BundleStore
+from edge_agent.tee.core import Tee
 from edge_agent.transport import Transport
 from tests.support.agent_twin import TAGS, PictureSource
 from tests.support.platform_twin import TOKEN, PlatformTwin, in_process
+from tests.support.sealing_twin import CLASSES, Sealer
 
 EPOCH = 5
 SEED = 20
 TRIAL = TrialLimits(frames=2, misses=10_000)
 
 NEVER_STORED = ("tampered", "truncated", "tampered delta", "mixed pieces", "other digest")
+SEALED = "sealed,"
+"""How the kinds begin that `sealed_attacks.py` makes; none of them may leave a file behind."""
 
 
 @dataclass
@@ -79,6 +85,8 @@ class Siege:
         self._epochs, self._names = itertools.count(10), itertools.count(1)
         self.twin = PlatformTwin()
         self.twin.with_chunks, self.twin.url = True, "http://platform"
+        self.twin.sealer, self.twin.seals = Sealer(), False
+        self.tee = Tee(folder / "device" / TEE_FOLDER, CLASSES, Disk(durable=False))
         self._running = self._compiled("running")
         self._good = self._compiled("good", DATA / "short.onnx")
         self._next = self._compiled("next", DATA / "long.onnx")
@@ -110,6 +118,10 @@ class Siege:
         ):
             for _ in range(count):
                 yield make(kind)
+        sealed = SealedAttacks(self.twin.sealer or Sealer(), self.tee, self._next.read_bytes(), self._random)
+        for kind, count, offer in sealed.kinds():
+            for _ in range(count):
+                yield self._sealed(kind, offer)
 
     def accepted(self, case: Case) -> tuple[bool, set[str]]:
         """Carry out a case, restore the platform; tell whether the bundle got in, and why it was refused."""
@@ -119,17 +131,19 @@ class Siege:
         self._talk()
         slots = self.agent.slots
         stands = case.digest in (slots.a.digest, slots.b.digest) and slots.holding(case.digest) != ""
-        stored = (self._folder / "device" / "bundles" / f"{case.digest}.elb").exists()
+        stored = any((self._folder / "device" / "bundles").glob(f"{case.digest}.*"))
         runs = self.agent.playback.digest == case.digest
         left = self.agent.playback.digest != self._base.digest
         self.twin.tuf.files, self.twin.tuf.blobs = kept
+        self.twin.wrong_envelope = None
         self.twin.tuf.publish()
         self._offer(self._base)
         self._talk()
         self.left_base += left
         events = (event for _, batch in self.twin.batches[heard:] for event in batch.installs)
         causes = {event.cause.value for event in events if event.digest == case.digest}
-        got_in = stands or runs or slots.security_floor != EPOCH or (stored and case.kind in NEVER_STORED)
+        never_stored = case.kind in NEVER_STORED or case.kind.startswith(SEALED)
+        got_in = stands or runs or slots.security_floor != EPOCH or (stored and never_stored)
         return got_in, (causes - {"none"}) or self._why(before)
 
     def _refusals(self) -> tuple[int, int, int]:
@@ -145,8 +159,12 @@ class Siege:
         return set(grown[:1]) or {"not wanted"}
 
     def good_gets_in(self) -> bool:
-        """Whether the device still takes what it should."""
-        target = self._release(self._next)
+        """Whether the device still takes what it should, sealed and plain."""
+        return self._gets_in(self._good, seals=True) and self._gets_in(self._next, seals=False)
+
+    def _gets_in(self, path: Path, seals: bool) -> bool:
+        self.twin.seals = seals
+        target = self._release(path)
         self._offer(target)
         self._talk()
         return self.agent.playback.digest == target.digest
@@ -251,6 +269,28 @@ class Siege:
         target = self._release(self._good).model_copy(update={"digest": wrong})
         return Case(kind, wrong, lambda: self._offer(target))
 
+    # sealed
+
+    def _sealed(self, kind: str, make: Make) -> Case:
+        data = self._good.read_bytes()
+        digest = hashlib.sha384(data).hexdigest()
+        offer = make(data, digest)
+        self.twin.tuf.add(offer.path, offer.data, Chunks.of(offer.data).custom())
+        version = f"sealed-{next(self._names)}"
+        target = Target(
+            path=offer.path,
+            digest=digest,
+            length=len(offer.data),
+            release_version=version,
+            security_epoch=offer.epoch,
+        )
+
+        def set_up() -> None:
+            self.twin.wrong_envelope = offer.envelope
+            self._offer(target)
+
+        return Case(kind, digest, set_up)
+
     # the platform and the device
 
     def _compiled(self, name: str, model: Path = SEEDS / "v1.onnx", epoch: int = EPOCH) -> Path:
@@ -302,7 +342,7 @@ class Siege:
             loop=LoopSettings(trial=TRIAL, observe_every=1_000_000),
         )
         clock = SystemClock()
-        shared = Shared(BundleStore(device / "bundles", disk), RunnerLoader("npu-4t", clock))
+        shared = Shared(BundleStore(device / "bundles", disk, self.tee), RunnerLoader("npu-4t", clock))
         signed = plain.with_token(identity.access_token)
         patience = itertools.count(0.0, 10_000.0)
         agent = build_agent(
@@ -325,7 +365,7 @@ def besiege(folder: Path, tell: Callable[[float], None] = lambda share: None) ->
             outcome.causes.setdefault(case.kind, Counter()).update(causes)
             if got_in:
                 outcome.accepted.append(f"{case.kind} {outcome.cases[case.kind]}")
-            tell(min(1.0, outcome.cases.total() / 240))
+            tell(min(1.0, outcome.cases.total() / 400))
         outcome.left_base = siege.left_base
         outcome.last_good = siege.good_gets_in()
     return outcome

@@ -35,10 +35,13 @@ class Found:
     untold: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     miscounted: list[str] = field(default_factory=list)
+    leaked: list[str] = field(default_factory=list)
+    """Devices with weights of a sealed bundle in clear on their disk, right after the failure or at the end."""
 
     @property
     def all_well(self) -> bool:
-        return not (self.bricked or self.lowered or self.forgotten or self.untold or self.stuck or self.miscounted)
+        device = self.bricked or self.lowered or self.forgotten or self.untold or self.stuck
+        return not (device or self.miscounted or self.leaked)
 
 
 def crash_everywhere(
@@ -77,6 +80,8 @@ def _live(world: World, folder: Path, disk: CrashDisk) -> None:
     live_from(device, 0)
     if not settled(device):
         raise AssertionError(f"an undisturbed life must end well: {device.agent}")
+    if device.agent is None or device.agent.status()["deltas"] != 1 or (world.sealed and device.in_clear):
+        raise AssertionError("an undisturbed life takes one delta and keeps what is sealed so")
 
 
 def _one(world: World, folder: Path, disk: CrashDisk, name: str, found: Found) -> None:
@@ -87,11 +92,18 @@ def _one(world: World, folder: Path, disk: CrashDisk, name: str, found: Found) -
     world.want("2.0")
     _until_failure(device, disk)
     disk.crash()
+    _looks_sealed(device, name, found)
     device.disk = CrashDisk(can_exchange=disk.can_exchange)
     device.disk.adopt(folder)
     device.resting = False
     if _starts_well(device, name, found):
         _ends_well(device, name, found)
+    _looks_sealed(device, name, found)
+
+
+def _looks_sealed(device: Device, name: str, found: Found) -> None:
+    if device.world.sealed and (files := device.in_clear):
+        found.leaked.append(f"{name}: {files[0]}")
 
 
 def _until_failure(device: Device, disk: CrashDisk) -> None:

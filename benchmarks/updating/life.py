@@ -7,7 +7,8 @@
 
 Agent, slots, store, outbox, journal, TUF client, downloader and delta are the real ones; the platform is the tests'
 twin with a real TUF repository, reached without sockets; the network inside the bundles is a toy, because this is
-about the disk.
+about the disk. In a sealed world bundles and deltas come sealed, and the trusted environment runs in the device's own
+process, so that its file is on the failing disk too.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ import httpx
 
 from contracts.state import Target
 from edge_agent.agent import Agent, LoopSettings
-from edge_agent.compose import DeviceSettings, Shared, build_agent, join
+from edge_agent.compose import TEE_FOLDER, DeviceSettings, Shared, build_agent, join
 from edge_agent.disk import Disk
 from edge_agent.observation import ObservationSettings
 from edge_agent.observers.drift import Evidence
 from edge_agent.observers.health import TrialLimits
 from edge_agent.sinks import NullSink
 from edge_agent.store import BundleStore
+from edge_agent.tee.core import Tee
 from edge_agent.transport import Transport
-from tests.support.agent_twin import TAGS, HandClock, PictureSource, ToyBundle, ToyLoader, make_bundle
+from tests.support.agent_twin import TAGS, WEIGHTS, HandClock, PictureSource, ToyBundle, ToyLoader, make_bundle
 from tests.support.platform_twin import TOKEN, PlatformTwin, in_process
+from tests.support.sealing_twin import CLASSES, Sealer
 
 TRIAL_FRAMES = 4
 OFFER = {"id": "r1", "salt": "s", "basis_points": 10_000}
@@ -44,9 +47,11 @@ class World:
 
     folder: Path
     twin: PlatformTwin = field(default_factory=PlatformTwin)
+    sealed: bool = False
 
     def __post_init__(self) -> None:
         self.twin.with_chunks = True
+        self.twin.sealer = Sealer() if self.sealed else None
         self.twin.url = "http://platform"
         self.twin.tokens[TOKEN] = 1_000_000
         self.client: httpx.Client = in_process(self.twin)
@@ -93,6 +98,7 @@ class Device:
 
     def start(self) -> Agent:
         """Start the agent on what the disk holds."""
+        tee = Tee(self.folder / TEE_FOLDER, CLASSES, self.disk) if self.world.sealed else None
         plain = Transport(self.world.twin.url, self.world.client, attempts=1, sleep=lambda seconds: None)
         identity = join(self.folder, plain, TOKEN, TAGS, self.disk)
         settings = DeviceSettings(
@@ -103,7 +109,7 @@ class Device:
         )
         self.agent = build_agent(
             settings,
-            Shared(BundleStore(self.folder / "bundles", self.disk), ToyLoader()),
+            Shared(BundleStore(self.folder / "bundles", self.disk, tee), ToyLoader()),
             self.clock,
             PictureSource(),
             NullSink(),
@@ -141,6 +147,12 @@ class Device:
         """Causes of the roll backs that the device remembers."""
         assert self.agent is not None
         return frozenset(entry.cause for entry in self.agent.slots.rollbacks)
+
+    @property
+    def in_clear(self) -> list[str]:
+        """Files of the device that hold the weights of a bundle in clear."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return [path.name for path in files if WEIGHTS in path.read_bytes()]
 
     def _note(self) -> None:
         assert self.agent is not None

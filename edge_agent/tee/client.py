@@ -24,6 +24,8 @@ from edge_agent.tee.face import PublicKeys
 from edge_agent.tee.wire import DONE, ProtocolError, Word, receive, send
 
 log = logging.getLogger(__name__)
+PASSED = ("PATH", "PYTHONPATH", "LANG", "HOME")
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 Command = Callable[[int, Path, Sequence[str]], list[str]]
 
 
@@ -125,7 +127,7 @@ class TeeProcess:
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.settimeout(self._patience)
-        environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "HOME") if name in os.environ}
+        environment = {name: os.environ[name] for name in PASSED if name in os.environ} | ONE_THREAD
         with theirs:
             self._socket = ours
             self.starts += 1

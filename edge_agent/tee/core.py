@@ -30,6 +30,7 @@ from contracts.bundle.sealed import (
     unseal,
     unstore,
 )
+from contracts.diagnostics import SIGNATURE_DOMAIN
 from edge_agent.disk import Disk
 from edge_agent.tee.errors import TeeRefused, Why
 from edge_agent.tee.face import PublicKeys
@@ -40,7 +41,7 @@ PRIVATE = 0o600
 FILE_BYTES = 4_096
 SIGNED_BYTES = 4_096
 MOST_EPOCH = 2**31
-DOMAIN = b"edgeloop-tee-signature-1\0"
+DOMAIN = SIGNATURE_DOMAIN
 
 
 class Tee:

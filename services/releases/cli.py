@@ -25,6 +25,7 @@ from services.kit.operator_cli import (
     platform_client,
 )
 from services.releases.bundles_cli import add_bundle, list_bundles, show_bundle, whole_digest
+from services.releases.keys_cli import app as keys
 from services.releases.targeting_cli import checked_rule, layer_share, layers
 from services.releases.targeting_cli import rule as rule_command
 from services.releases.terminal import (
@@ -40,8 +41,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    help="Bundles, rules, layers; rollouts: approve, start, pause, resume, roll back; kill switch; enrolment tokens.",
+    help="Bundles, rules, layers; rollouts: approve, start, pause, resume, roll back; kill switch; enrolment; keys.",
 )
+app.add_typer(keys, name="keys")
 ReasonOption = Annotated[str, typer.Option("--reason", "-m", help="Why, for the audit trail.")]
 RolloutArgument = Annotated[str, typer.Argument(help="Rollout id, as `list` shows it.")]
 

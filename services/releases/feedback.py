@@ -30,7 +30,7 @@ from services.releases.models import TAKEN, Device, Exposure, FeedbackItem, Heal
 from services.releases.verdict import Arm
 
 FAILED = frozenset({InstallStage.ROLLED_BACK, InstallStage.REFUSED})
-NOT_ITS_FAULT = frozenset({Cause.WITHDRAWN, Cause.REVOKED})
+NOT_ITS_FAULT = frozenset({Cause.WITHDRAWN, Cause.REVOKED, Cause.NO_KEY, Cause.TEE_FAILED})
 NORMAL = "normal"
 FELL_BACK = "fell_back"
 

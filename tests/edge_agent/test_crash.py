@@ -34,6 +34,14 @@ def test_a_device_outlives_every_kind_of_failure(world: World, tmp_path: Path, c
 
 
 @pytest.mark.slow
+def test_a_device_with_sealed_bundles_outlives_them_too_and_nothing_lies_in_clear(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    found = crash_everywhere(World(tmp_path / "made", sealed=True), tmp_path, list(Failure), stride=31)
+    assert found.runs > 60
+    assert found.all_well, found
+
+
+@pytest.mark.slow
 def test_the_crash_test_sees_a_device_whose_flushes_do_nothing(world: World, tmp_path: Path) -> None:
     found = crash_everywhere(world, tmp_path, [Failure.LOSE], stride=41, flushes=False)
     assert found.lowered

@@ -301,3 +301,38 @@ def test_a_device_without_a_trusted_environment_refuses_sealed_bundles_with_a_ca
         agent.sync()
     assert agent.playback.digest == workshop.factory.digest
     assert ("refused", "tee_failed") in twin.installs
+
+
+def test_a_stored_file_under_another_name_or_of_another_device_does_not_open(
+    sealed: Workshop, twin: PlatformTwin, tmp_path: Path
+) -> None:
+    """Somebody writes to the disk of a device that is switched off."""
+    two, three = weighted(sealed, "2.0"), weighted(sealed, "3.0", 1)
+    offered(sealed, twin, two, 2)
+    agent = sealed.agent()
+    agent.sync()
+    play(agent, 12)
+    agent.close()
+    mine = sealed.state / "bundles" / f"{two.digest}.els"
+    stored, sealer = mine.read_bytes(), Sealer()
+    assert sealed.tee is not None
+    path, swapped = sealer.bundle(three.data, three.digest, 1)
+    own = sealed.tee.admit(swapped, sealer.envelope(path, sealed.tee.public().sealing) or b"", "npu-4t")
+    stranger = Tee(tmp_path / "stranger", CLASSES)
+    path, foreign = sealer.bundle(two.data, two.digest, 1)
+    theirs = stranger.admit(foreign, sealer.envelope(path, stranger.public().sealing) or b"", "npu-4t")
+    for wrong in (own, theirs, foreign, stored[:-1], stored[:-1] + b"\0", b"", two.data):
+        mine.write_bytes(wrong)
+        agent = sealed.agent()
+        play(agent, 2)
+        assert agent.playback.digest == sealed.factory.digest
+        assert agent.slots.rollbacks[-1].cause == Cause.DAMAGED.value
+        assert agent.counters.unverified_frames == 0
+        for name in ("slots.json", "slots.spare.json"):
+            (sealed.state / name).unlink()
+        mine.write_bytes(stored)
+        agent = sealed.agent()
+        agent.sync()
+        play(agent, 12)
+        agent.close()
+        assert agent.playback.digest == two.digest

@@ -74,11 +74,12 @@ def test_a_failure_is_never_forgotten(exposed: tuple[World, FakeDevice, str, str
     assert row.cause == "fidelity"
 
 
-def test_a_bundle_that_was_withdrawn_is_not_the_devices_failure(
-    exposed: tuple[World, FakeDevice, str, str],
+@pytest.mark.parametrize("cause", ["withdrawn", "tee_failed", "no_key"])
+def test_what_is_not_the_bundles_fault_does_not_count_against_it(
+    exposed: tuple[World, FakeDevice, str, str], cause: str
 ) -> None:
     world, device, rollout, digest = exposed
-    world.feedback(device, [world.event(device, digest, "rolled_back", "withdrawn")], [])
+    world.feedback(device, [world.event(device, digest, "rolled_back", cause)], [])
     assert not exposure(rollout, device).failed
 
 

@@ -23,6 +23,7 @@ from edge_agent.playback import Enhanced, Seen
 from edge_agent.sources import SourceFrame
 
 TAGS = DeviceTags(device_class="npu-4t", scenario="meeting")
+WEIGHTS = b"WEIGHTS" + bytes(range(200))
 NOON = 20_000 * 86_400.0 + 43_200.0
 
 
@@ -76,7 +77,7 @@ def make_bundle(
     build_id = version.encode().ljust(16, b"\0")[:16]
     meta = {"build_id": build_id.hex(), "release_version": version, "behaviour": behaviour}
     pieces = {"meta.json": json.dumps(meta).encode(), "observer.npz": toy_observer(embedding_id).to_bytes()}
-    pieces["model.onnx"] = b"WEIGHTS" + bytes(range(200))
+    pieces["model.onnx"] = WEIGHTS
     path = folder / f"{version}.elb"
     write_bundle(path, pieces, build_id=build_id, release_version=version, security_epoch=security_epoch)
     return ToyBundle(path, Bundle.open(path).digest, version, security_epoch)

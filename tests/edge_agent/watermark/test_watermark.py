@@ -16,13 +16,17 @@ from contracts.bundle import Bundle
 from contracts.clock import SystemClock
 from contracts.npu.program import Program
 from edge_agent.config import load_config
+from edge_agent.disk import Disk
 from edge_agent.engines import RunnerLoader
 from edge_agent.runtime.backend import BackendOptions
+from edge_agent.store import BundleStore
+from edge_agent.tee.core import Tee
 from edge_agent.watermark import Mark, Marker, WatermarkError, mark_program, read_program
 from edge_agent.watermark.carriers import carriers
 from edge_agent.watermark.cli import app
 from edge_agent.watermark.code import BITS, COPIES, read, write
 from tests.support.real_bundle import SIZE, compile_real
+from tests.support.sealing_twin import CLASSES, Sealer
 
 KEY = bytes(range(16))
 MARK = Mark(4_211, 493_012)
@@ -102,6 +106,21 @@ def test_a_device_holds_the_mark_in_memory_and_its_file_keeps_its_hashes(bundle:
     assert images[1] is not None
     difference = np.abs(images[0].image.astype(int) - images[1].image)
     assert 0 < difference.mean() < 2
+
+
+def test_a_sealed_bundle_is_marked_in_memory_as_well(bundle: Bundle, tmp_path: Path) -> None:
+    """The hour is that of the stored file, so a restart gives the same mark; what lies on the disk stays."""
+    tee, sealer = Tee(tmp_path / "tee", CLASSES), Sealer()
+    path, sealed = sealer.bundle(bundle.path.read_bytes(), bundle.digest, bundle.manifest.security_epoch)
+    stored = tee.admit(sealed, sealer.envelope(path, tee.public().sealing) or b"", "npu-4t")
+    store = BundleStore(tmp_path / "bundles", Disk(), tee)
+    opened = store.adopt_stored(store.incoming(bundle.digest, "me"), stored, bundle.digest)
+    os.utime(store.stored_path(bundle.digest), (MARK.hour * 3_600 + 5, MARK.hour * 3_600 + 5))
+    options = BackendOptions(marker=Marker(MARK.batch, KEY))
+    marked = RunnerLoader("npu-4t", SystemClock(), options=options).load(opened)
+    held = np.frombuffer(marked.weights[0], np.uint8)
+    assert read(held[carriers(bundle.program("npu-4t", "model"))], KEY).mark == MARK
+    assert store.stored_path(bundle.digest).read_bytes() == stored
 
 
 def test_the_key_never_shows(tmp_path: Path) -> None:
