@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.mining.calls import Call, Eyes, Watched, good_calls, held_out_views, measure
 from benchmarks.mining.chain import mine, uploads_in_an_hour
@@ -33,6 +34,8 @@ RECALL, AN_HOUR = 0.8, 1.0
 LOW_LIGHT = ("low_light_1", "low_light_2", "low_light_3")
 """The condition that the shipped score and threshold were fitted to (`flows.data.degrade.HARD_VARIETY`)."""
 
+_STEP_DB = 0.05
+_REACH_HOURS = 20
 OFFSETS = (-2.0, -1.0, -0.5, 0.5, 1.0, 2.0)
 
 
@@ -76,6 +79,7 @@ def figures(
         *good_figures(good, tau, settings, hours, call_s),
         *condition_figures(calls, tau, settings),
         *curve_figures(calls, good, tau, settings),
+        *reach_figures(calls, good, settings, call_s),
     ]
 
 
@@ -130,3 +134,42 @@ def curve_figures(calls: Sequence[Call], good: Sequence[Watched], tau: float, se
             Figure(f"curve.tau{offset:+g}", round(recall, 4), unit, f"printed; tau {tau + offset:.2f} dB", True)
         )
     return rows
+
+
+def reach_figures(
+    calls: Sequence[Call], good: Sequence[Watched], settings: HardSettings, call_s: float
+) -> list[Figure]:
+    """What no threshold can change: recall at the lowest tau that keeps the budget on these very good calls, and how
+    often a truly bad frame scores above a good one (area under the ROC curve). tau itself is chosen on other clips.
+    """
+    lowest = lowest_quiet_tau(good, settings, call_s)
+    recall, precision = shares(calls, lowest, settings)
+    scores = np.concatenate([call.watched.scores for call in calls])
+    bad = scores[np.concatenate([call.losses >= BAD_DB for call in calls])]
+    area = roc_area(bad, np.concatenate([one.scores for one in good]))
+    unit = f"recall at {lowest:.2f} dB, the lowest tau with <= {AN_HOUR:g} upload an hour; precision {precision:.3f}"
+    return [
+        Figure("reach.budget", round(recall, 4), unit, "printed", True),
+        Figure("reach.roc_area", round(area, 4), "truly bad frames above good ones", "printed", True),
+    ]
+
+
+def lowest_quiet_tau(good: Sequence[Watched], settings: HardSettings, call_s: float = 3_600.0) -> float:
+    """The lowest threshold, to 0.05 dB, at which the good hours keep the budget."""
+    scores = np.concatenate([one.scores for one in good])
+    low, high = float(np.quantile(scores, 0.5)), float(scores.max()) + _STEP_DB
+    while high - low > _STEP_DB:
+        middle = (low + high) / 2.0
+        random = np.random.default_rng(18)
+        hours = [uploads_in_an_hour(good, middle, settings, random, call_s=call_s)[0] for _ in range(_REACH_HOURS)]
+        low, high = (low, middle) if np.mean(hours) <= AN_HOUR else (middle, high)
+    return high
+
+
+def roc_area(bad: NDArray[np.float64], good: NDArray[np.float64]) -> float:
+    """Probability that a bad score lies above a good one; ties count half. 0.5 when one side is empty."""
+    if not len(bad) or not len(good):
+        return 0.5
+    order = np.sort(good)
+    below = np.searchsorted(order, bad, "left") + np.searchsorted(order, bad, "right")
+    return float(below.mean() / (2.0 * len(good)))

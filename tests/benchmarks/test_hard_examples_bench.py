@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.hard_examples import BAD_DB, figures, shares
+from benchmarks.hard_examples import BAD_DB, figures, lowest_quiet_tau, roc_area, shares
 from benchmarks.mining.calls import Call, Watched
 from benchmarks.mining.chain import mine, uploads_in_an_hour
 from benchmarks.mining.conditions import KNOWN
@@ -75,3 +75,14 @@ def test_a_missed_reach_is_printed_as_missed() -> None:
     assert not found["recall_low_light"].ok
     assert not found["good.uploads_worst"].ok
     assert found["recall.blur_1.2"].value == pytest.approx(0.0)
+
+
+def test_area_is_the_chance_that_a_bad_frame_scores_higher() -> None:
+    assert roc_area(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == 1.0
+    assert roc_area(np.array([1.0]), np.array([0.0, 1.0, 2.0, 1.0])) == pytest.approx(0.5)
+    assert roc_area(np.array([]), np.array([1.0])) == 0.5
+
+
+def test_the_lowest_quiet_threshold_lies_above_what_good_calls_repeat() -> None:
+    good = [*(watched([2.0] * 6, seed) for seed in range(4)), watched([0.0] * 6)]
+    assert lowest_quiet_tau(good, SETTINGS, call_s=600.0) == pytest.approx(2.0, abs=0.1)
