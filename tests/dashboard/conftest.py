@@ -1,4 +1,4 @@
-"""The page over a socket, in front of a twin of the services, with a real Redis for its sessions."""
+"""The page over a socket, in front of a twin of the services."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tests.support.http import LiveServer
 
 def page_app(twin: twins.Twin) -> FastAPI:
     """Dashboard and twin in one application, as the composition root mounts them."""
-    app = make_app("page", [api.router, twins.routes(twin)], body_limits=limits.BODY_LIMITS)
+    app = make_app(
+        "page", [api.router, twins.identity_routes(twin), twins.routes(twin)], body_limits=limits.BODY_LIMITS
+    )
     twins.install(app)
     mount(app)
     return app
@@ -31,10 +33,9 @@ def shared_twin() -> twins.Twin:
 
 
 @pytest.fixture(scope="module")
-def site(shared_twin: twins.Twin, redis_url: str) -> Iterator[str]:
+def site(shared_twin: twins.Twin) -> Iterator[str]:
     """Address of the running page."""
     with LiveServer(page_app(shared_twin)) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDGELOOP_REDIS_URL", redis_url)
         patch.setenv("EDGELOOP_BASE_URL", server.url)
         settings.cache_clear()
         yield server.url
@@ -61,4 +62,11 @@ def operator(visitor: httpx.Client) -> httpx.Client:
     """The same, logged in."""
     answer = visitor.post("/login", data={"token": twins.TOKEN})
     assert answer.status_code == 303
+    return visitor
+
+
+def enter(visitor: httpx.Client, role: str) -> httpx.Client:
+    """The visitor, signed in as somebody with that role."""
+    answer = visitor.post("/login", data={"name": role, "password": twins.PASSWORD})
+    assert answer.status_code == 303, answer.text
     return visitor

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from contracts.wire import RolloutState
-from tests.dashboard.twin import TOKEN, Twin
+from tests.dashboard.twin import PASSWORD, TOKEN, Twin
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -66,11 +66,12 @@ class Visit:
         SHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
 
-    def log_in(self) -> None:
-        """Paste the token."""
+    def log_in(self, role: str = "releaser") -> None:
+        """Sign in with name and password."""
         self.page.goto(self.site)
-        self.page.get_by_label("Token").fill(TOKEN)
-        self.page.get_by_role("button", name="Log in").click()
+        self.page.get_by_label("Name").fill(role)
+        self.page.get_by_label("Password").fill(PASSWORD)
+        self.page.get_by_role("button", name="Sign in").click()
         self.page.wait_for_url(f"{self.site}/")
 
     def clean(self) -> None:
@@ -198,8 +199,9 @@ def test_log_out_works_without_script(browser: playwright.Browser, site: str) ->
     for visit in _visit(browser, site, java_script_enabled=False):
         visit.page.goto(site)
         visit.shoot("login")
+        visit.page.get_by_text("Use an access token").click()
         visit.page.get_by_label("Token").fill(TOKEN)
-        visit.page.get_by_role("button", name="Log in").click()
+        visit.page.get_by_role("button", name="Use token").click()
         assert visit.page.get_by_text("Cohorts as a table").is_visible()
-        visit.page.get_by_role("button", name="Log out").click()
-        assert visit.page.get_by_role("heading", name="Log in").is_visible()
+        visit.page.get_by_role("button", name="Sign out").click()
+        assert visit.page.get_by_role("heading", name="Sign in").is_visible()

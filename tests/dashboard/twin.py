@@ -39,6 +39,15 @@ from contracts.wire import (
 )
 
 TOKEN = "el_0123456789abcdef_operator-of-the-test"
+PASSWORD = "right-password"
+READS = frozenset(f"{name}:read" for name in ("telemetry", "curation", "drift", "builds", "releases"))
+WRITES = frozenset({"audit:read", "curation:write", "drift:write", "builds:write"})
+SCOPES = {
+    "viewer": READS,
+    "operator": READS | WRITES,
+    "releaser": READS | WRITES | {"releases:write"},
+    "admin": READS | WRITES | {"releases:write", "identity:read", "identity:write"},
+}
 DAY = 20_786
 NOW = DAY * 86_400 + 51_000.0
 OLD, NEW = "a" * 96, "b" * 96
@@ -59,11 +68,29 @@ class Twin:
     sent: list[tuple[str, str]] = field(default_factory=list)
     killed: bool = False
     alerts: list[dict[str, object]] = field(default_factory=list)
+    roles: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, str | None] = field(default_factory=dict)
+    provider: str | None = None
+    opened: int = 0
+
+    def enter(self, name: str | None) -> dict[str, object]:
+        """A new session, of an account or of the bare token."""
+        self.opened += 1
+        token = f"el_{self.opened:016x}_session-of-the-twin"
+        self.sessions[token] = name
+        return {"token": token, "name": name or "embedded", "scopes": [], "idle_s": 60, "ends": "2030-01-01T00:00:00Z"}
+
+    def scopes(self, token: str) -> frozenset[str]:
+        """What a token opens; nothing for one that is unknown."""
+        if token == TOKEN:
+            return SCOPES["admin"]
+        name = self.sessions.get(token, "")
+        return frozenset() if name == "" else SCOPES[self.roles[name] if name else "admin"]
 
 
 def busy() -> Twin:
     """A platform in the middle of a turn of the loop."""
-    twin = Twin()
+    twin = Twin(roles={role: role for role in SCOPES})
     twin.devices = [_device(number) for number in range(240)]
     twin.days = [_day(cohort, day) for cohort in COHORTS for day in range(DAY - 9, DAY + 1)]
     twin.alarms = [
@@ -276,10 +303,60 @@ MOVES = {
 }
 
 
+def bearer(request: Request) -> str:
+    """The token of a request."""
+    return request.headers.get("authorization", "").removeprefix("Bearer ")
+
+
+def identity_routes(twin: Twin) -> APIRouter:
+    """The identity service: accounts named as their roles, all with one password."""
+    router = APIRouter()
+
+    @router.get("/identity/v1/sign-in-methods")
+    def methods() -> dict[str, object]:
+        return {"provider": twin.provider}
+
+    @router.post("/identity/v1/sessions", status_code=201)
+    def sign_in(body: dict[str, str]) -> dict[str, object]:
+        if body["password"] != PASSWORD or body["name"] not in twin.roles:
+            raise _Answer(401, "name or password is wrong")
+        return twin.enter(body["name"])
+
+    @router.post("/identity/v1/token-sessions", status_code=201)
+    def exchange(request: Request) -> dict[str, object]:
+        if bearer(request) != TOKEN:
+            raise _Answer(401, "the token is unknown")
+        return twin.enter(None)
+
+    @router.get("/identity/v1/me")
+    def me(request: Request) -> dict[str, object]:
+        if "/identity" in twin.down:
+            raise _Answer(503, "the database does not answer; nothing was changed")
+        token = bearer(request)
+        scopes = twin.scopes(token)
+        if not scopes:
+            raise _Answer(401, "the token is unknown")
+        name = twin.sessions.get(token)
+        role = twin.roles[name] if name else None
+        session = token.split("_")[1] if token in twin.sessions else None
+        shown = {"name": name or "embedded", "role": role, "scopes": sorted(scopes), "session": session}
+        return {**shown, "has_password": name is not None}
+
+    @router.delete("/identity/v1/sessions/current", status_code=204)
+    def leave(request: Request) -> None:
+        twin.sessions.pop(bearer(request), None)
+
+    return router
+
+
 def routes(twin: Twin) -> APIRouter:
     def guard(request: Request) -> None:
-        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+        scopes = twin.scopes(bearer(request))
+        if not scopes:
             raise _Answer(401, "the token is unknown")
+        resource = request.url.path.split("/")[1]
+        if request.method != "GET" and f"{resource}:write" not in scopes:
+            raise _Answer(403, f"this needs the scope {resource}:write")
         if any(request.url.path.startswith(prefix) for prefix in twin.down):
             raise _Answer(503, "the database does not answer; nothing was changed")
 
