@@ -119,6 +119,8 @@ async def do_action(
 @router.get("/console/kill-switch")
 async def confirm_kill(operator: Operator) -> Response:
     """Stop every NPU program on every device, or allow them again."""
+    if not operator.may(NEEDS):
+        return forbidden(operator, NEEDS)
     return page("kill.html", session=operator, problem="", reason="")
 
 

@@ -6,20 +6,31 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from contracts.wire import Build, Rollout
-from services.dashboard import account, actions, charts, languages, signing, snapshot
+from services.dashboard import (
+    account,
+    actions,
+    audit,
+    charts,
+    devices,
+    drift_settings,
+    languages,
+    releases,
+    signing,
+    snapshot,
+)
 from services.dashboard.assets import PREFIX, asset
 from services.dashboard.fleet import fleet_table, release_names
 from services.dashboard.guard import Operator
 from services.dashboard.languages import _
 from services.dashboard.loop import stations
-from services.dashboard.pages import HEADERS, page
+from services.dashboard.pages import HEADERS, missing_page, page
 from services.dashboard.paths import segment
 from services.dashboard.platform import Missing, Platform
 from services.dashboard.sessions import Session
 from services.kit.settings import settings
 
 router = APIRouter(include_in_schema=False)
-for part in (signing, languages, account, actions):
+for part in (signing, languages, account, releases, devices, audit, drift_settings, actions):
     router.include_router(part.router)
 
 YEAR_S = 365 * 86_400
@@ -98,19 +109,6 @@ def static_file(request: Request, tag: str, name: str) -> Response:
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(found.packed, media_type=found.media_type, headers={**headers, "Content-Encoding": "gzip"})
     return Response(found.data, media_type=found.media_type, headers=headers)
-
-
-def missing_page(operator: Session, title: str, missing: Missing) -> Response:
-    """A whole page that could not be filled."""
-    return page(
-        "message.html",
-        status=missing.status or 503,
-        session=operator,
-        title=title,
-        lead=_("The service %(reason)s", reason=missing.reason),
-        remedy=_("Go back to the overview and look again."),
-        back="/",
-    )
 
 
 async def _context(operator: Session) -> dict[str, Any]:  # Any: whatever the templates show

@@ -14,6 +14,7 @@ class DashboardLimits:
     refresh_s: int = 3
     device_pages: int = 10
     list_rows: int = 12
+    page_rows: int = 50
     alerts: int = 5
     chart_cohorts: int = 12
     chart_days: int = 60

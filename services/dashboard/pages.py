@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 from services.dashboard import charts, languages
 from services.dashboard.assets import url_of
 from services.dashboard.limits import LIMITS
+from services.dashboard.platform import Missing
 from services.dashboard.sessions import Session
 
 POLICY = "; ".join(
@@ -71,6 +72,19 @@ def forbidden(session: Session, scope: str) -> HTMLResponse:
         ),
         remedy=languages.gettext("Ask an administrator for a role that has it."),
         back="/",
+    )
+
+
+def missing_page(session: Session, title: str, missing: Missing, back: str = "/") -> HTMLResponse:
+    """A whole page that could not be filled."""
+    return page(
+        "message.html",
+        status=missing.status or 503,
+        session=session,
+        title=title,
+        lead=languages._("The service %(reason)s", reason=missing.reason),
+        remedy=languages.gettext("Go back and look again."),
+        back=back,
     )
 
 

@@ -4,6 +4,7 @@ Problem
 ├── EnrolmentRefused   401  the enrolment token is wrong, used up or expired
 ├── UnknownBundle      404
 ├── UnknownRollout     404
+├── UnknownDevice      404
 ├── WrongState         409  the rollout's state does not allow the action
 ├── NobodyMatches      409  the selector matches no device, or devices that the bundle was not built for
 ├── NotReleasable      409  the build did not pass its gate, or the bundle was revoked or rolled back before
@@ -30,6 +31,10 @@ class UnknownBundle(NotFound):
 
 class UnknownRollout(NotFound):
     slug, title = "unknown-rollout", "There is no such rollout"
+
+
+class UnknownDevice(NotFound):
+    slug, title = "unknown-device", "There is no such device"
 
 
 class WrongState(Conflict):

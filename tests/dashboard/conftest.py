@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -70,3 +71,9 @@ def enter(visitor: httpx.Client, role: str) -> httpx.Client:
     answer = visitor.post("/login", data={"name": role, "password": twins.PASSWORD})
     assert answer.status_code == 303, answer.text
     return visitor
+
+
+def form_of(client: httpx.Client, path: str) -> dict[str, str]:
+    """The hidden fields of the page's first form."""
+    text = client.get(path).text.split("<main", 1)[1].split("<form", 1)[1]
+    return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', text.split("</form>", 1)[0]))
