@@ -17,6 +17,7 @@ from services.dashboard.assets import url_of
 from services.dashboard.limits import LIMITS
 from services.dashboard.platform import Missing
 from services.dashboard.sessions import Session
+from services.dashboard.words import WORDS
 
 POLICY = "; ".join(
     (
@@ -43,13 +44,6 @@ MARKS = {
     "alert": "▲",
     "idle": "○",
     "unknown": "?",
-}
-WORDS = {
-    "good": "passed completed confirmed covered stable benign retrain ok promote safe",
-    "busy": "queued compiling gating running pending trial continue partial",
-    "alert": "blocked refused failed paused rolled_back killed severe warn uncovered fail rollback harm inconclusive"
-    " no_examples",
-    "idle": "draft reference insufficient_data cool_down budget superseded withdrawn",
 }
 STANDINGS = {word: look for look, words in WORDS.items() for word in words.split()}
 
