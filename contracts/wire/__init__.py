@@ -19,6 +19,7 @@ from contracts.wire.curation import (
     TrainingVector,
     TrainingVectorBatch,
 )
+from contracts.wire.devices import DeviceDetail, DeviceReport, DeviceTrial
 from contracts.wire.drift import (
     AlarmAction,
     Cohort,
@@ -111,8 +112,11 @@ __all__ = [
     "Coverage",
     "CoverageState",
     "CurationRun",
+    "DeviceDetail",
     "DeviceList",
     "DeviceRecord",
+    "DeviceReport",
+    "DeviceTrial",
     "DriftAlarm",
     "DriftAlarmList",
     "DriftState",

@@ -4,7 +4,6 @@ The page carries the version that the operator saw; when the rollout moved on in
 the service becomes "look again"). Everything works without script: GET page, POST form, redirect.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -13,15 +12,17 @@ from starlette.responses import RedirectResponse, Response
 
 from contracts.wire import KillSwitch, OperatorAction, Rollout, RolloutState
 from services.dashboard.guard import Operator, OwnForm
-from services.dashboard.pages import HEADERS, page
+from services.dashboard.languages import _, marked
+from services.dashboard.pages import HEADERS, forbidden, page
+from services.dashboard.paths import segment
 from services.dashboard.platform import Missing, Platform
 from services.dashboard.sessions import Session
 from services.kit.settings import settings
 
 router = APIRouter()
 
+NEEDS = "releases:write"
 Reason = Annotated[str, Form(max_length=400)]
-NOT_PLAIN = re.compile(r"[^A-Za-z0-9._:-]")
 
 
 @dataclass(frozen=True)
@@ -40,35 +41,35 @@ SHOWN = (RolloutState.RUNNING, RolloutState.PAUSED, RolloutState.COMPLETED)
 ACTIONS = {
     action.verb: action
     for action in (
-        Action("start", "Start", "The devices of the first stage get the new bundle.", WAITING),
+        Action("start", marked("Start"), marked("The devices of the first stage get the new bundle."), WAITING),
         Action(
             "approve",
-            "Approve",
-            "A second person says yes. The rollout starts when its maker wished so.",
+            marked("Approve"),
+            marked("A second person says yes. The rollout starts when its maker wished so."),
             (RolloutState.DRAFT,),
         ),
-        Action("reject", "Reject", "The rollout ends before it started, for good.", WAITING, True),
+        Action("reject", marked("Reject"), marked("The rollout ends before it started, for good."), WAITING, True),
         Action(
             "pause",
-            "Pause",
-            "Devices that have the new bundle keep it; no further device gets it.",
+            marked("Pause"),
+            marked("Devices that have the new bundle keep it; no further device gets it."),
             (RolloutState.RUNNING,),
         ),
-        Action("resume", "Resume", "The rollout goes on from the stage where it stopped.", (RolloutState.PAUSED,)),
+        Action(
+            "resume",
+            marked("Resume"),
+            marked("The rollout goes on from the stage where it stopped."),
+            (RolloutState.PAUSED,),
+        ),
         Action(
             "rollback",
-            "Roll back",
-            "Every device returns to the bundle that it ran before. This ends the rollout.",
+            marked("Roll back"),
+            marked("Every device returns to the bundle that it ran before. This ends the rollout."),
             SHOWN,
             True,
         ),
     )
 }
-
-
-def segment(text: str) -> str:
-    """One safe path segment."""
-    return NOT_PLAIN.sub("", text)[:64] or "-"
 
 
 @router.get("/console/rollouts/{rollout_id}/{verb}")
@@ -77,9 +78,11 @@ async def confirm_action(operator: Operator, rollout_id: str, verb: str) -> Resp
     action = ACTIONS.get(verb)
     if action is None:
         return _unknown(operator, verb)
+    if not operator.may(NEEDS):
+        return forbidden(operator, NEEDS)
     found = await _rollout(operator, rollout_id)
     if isinstance(found, Missing):
-        return _failed(operator, action.label, found, "/")
+        return _failed(operator, _(action.label), found, "/")
     return _confirm(operator, action, found, "", "")
 
 
@@ -95,13 +98,15 @@ async def do_action(
     action = ACTIONS.get(verb)
     if action is None:
         return _unknown(operator, verb)
+    if not operator.may(NEEDS):
+        return forbidden(operator, NEEDS)
     address = f"/console/rollouts/{segment(rollout_id)}"
     if len(reason.strip()) < 3:
         found = await _rollout(operator, rollout_id)
         if isinstance(found, Missing):
-            return _failed(operator, action.label, found, "/")
+            return _failed(operator, _(action.label), found, "/")
         return _confirm(
-            operator, action, found, reason, "Say why, in at least three letters: it goes into the audit trail."
+            operator, action, found, reason, _("Say why, in at least three letters: it goes into the audit trail.")
         )
     async with Platform(settings().base_url, operator.token) as platform:
         failed = await platform.post(
@@ -110,13 +115,15 @@ async def do_action(
             {"If-Match": f'"{version}"'},
         )
     if failed is not None:
-        return _failed(operator, action.label, failed, address)
+        return _failed(operator, _(action.label), failed, address)
     return RedirectResponse(address, status_code=303, headers=HEADERS)
 
 
 @router.get("/console/kill-switch")
 async def confirm_kill(operator: Operator) -> Response:
     """Stop every NPU program on every device, or allow them again."""
+    if not operator.may(NEEDS):
+        return forbidden(operator, NEEDS)
     return page("kill.html", session=operator, problem="", reason="")
 
 
@@ -128,27 +135,31 @@ async def do_kill(
     word: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
     """Do it once. To stop, the word must be typed: one slip of a finger is not enough."""
+    if not operator.may(NEEDS):
+        return forbidden(operator, NEEDS)
     if len(reason.strip()) < 3:
         return page(
-            "kill.html", status=422, session=operator, problem="Say why, in at least three letters.", reason=reason
+            "kill.html", status=422, session=operator, problem=_("Say why, in at least three letters."), reason=reason
         )
     if killed and word.strip().lower() != "stop":
-        return page("kill.html", status=422, session=operator, problem="Type the word stop to confirm.", reason=reason)
+        return page(
+            "kill.html", status=422, session=operator, problem=_("Type the word stop to confirm."), reason=reason
+        )
     async with Platform(settings().base_url, operator.token) as platform:
         failed = await platform.post("/releases/v1/kill-switch", KillSwitch(killed=killed, reason=reason.strip()))
     if failed is not None:
-        return _failed(operator, "Kill switch", failed, "/console/kill-switch")
+        return _failed(operator, _("Kill switch"), failed, "/console/kill-switch")
     done = (
-        "Every device stops the NPU program at its next contact."
+        _("Every device stops the NPU program at its next contact.")
         if killed
-        else "Devices may run the NPU program again."
+        else _("Devices may run the NPU program again.")
     )
     return page(
         "message.html",
         session=operator,
-        title="Done",
+        title=_("Done"),
         lead=done,
-        remedy="Devices hear of it within 30 seconds.",
+        remedy=_("Devices hear of it within 30 seconds."),
         back="/",
     )
 
@@ -181,9 +192,11 @@ def _failed(operator: Session, title: str, missing: Missing, back: str) -> Respo
         "message.html",
         status=missing.status or 503,
         session=operator,
-        title=f"{title}: nothing was done",
-        lead="The rollout moved on since you looked." if missing.status == 412 else f"The service {missing.reason}",
-        remedy="Look at it again and decide anew." if moved else "Try again when the cause is gone.",
+        title=_("%(what)s: nothing was done", what=title),
+        lead=_("The rollout moved on since you looked.")
+        if missing.status == 412
+        else _("The service %(reason)s", reason=missing.reason),
+        remedy=_("Look at it again and decide anew.") if moved else _("Try again when the cause is gone."),
         back=back,
     )
 
@@ -193,8 +206,8 @@ def _unknown(operator: Session, verb: str) -> Response:
         "message.html",
         status=404,
         session=operator,
-        title="There is no such action",
-        lead=f"{verb[:40]!r} is none of: {', '.join(ACTIONS)}.",
-        remedy="Use the buttons of the rollout's page.",
+        title=_("There is no such action"),
+        lead=_("%(verb)s is none of: %(known)s.", verb=verb[:40], known=", ".join(ACTIONS)),
+        remedy=_("Use the buttons of the rollout's page."),
         back="/",
     )

@@ -1,25 +1,37 @@
-"""Routes of the page: login, the overview with its live fragments, details, static files."""
+"""Routes of the page: the overview with its live fragments, details, static files."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Form, Query, Request
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
 
-from contracts.wire import Build, Rollout, RolloutList
-from services.dashboard import actions, charts, snapshot
+from contracts.wire import Build, Rollout
+from services.dashboard import (
+    account,
+    actions,
+    audit,
+    charts,
+    devices,
+    drift_settings,
+    languages,
+    releases,
+    signing,
+    snapshot,
+)
 from services.dashboard.assets import PREFIX, asset
 from services.dashboard.fleet import fleet_table, release_names
-from services.dashboard.guard import Operator, OwnForm, same_origin
-from services.dashboard.limits import LIMITS
+from services.dashboard.guard import Operator
+from services.dashboard.languages import _
 from services.dashboard.loop import stations
-from services.dashboard.pages import HEADERS, page
+from services.dashboard.pages import HEADERS, missing_page, page
+from services.dashboard.paths import segment
 from services.dashboard.platform import Missing, Platform
-from services.dashboard.sessions import COOKIE, Session, close_session, open_session
+from services.dashboard.sessions import Session
 from services.kit.settings import settings
 
 router = APIRouter(include_in_schema=False)
-router.include_router(actions.router)
+for part in (signing, languages, account, releases, devices, audit, drift_settings, actions):
+    router.include_router(part.router)
 
 YEAR_S = 365 * 86_400
 FRAGMENTS = ("loop", "rollouts", "alerts", "fleet", "drift", "clusters", "builds")
@@ -28,47 +40,6 @@ FRAGMENTS = ("loop", "rollouts", "alerts", "fleet", "drift", "clusters", "builds
 def platform_of(session: Session) -> Platform:
     """The APIs, seen with the session's token."""
     return Platform(settings().base_url, session.token)
-
-
-@router.get("/login")
-def show_login(next: Annotated[str, Query(max_length=200)] = "/") -> Response:
-    """The login form."""
-    return page("login.html", session=None, problem="", next=_local(next))
-
-
-@router.post("/login")
-async def login(
-    request: Request,
-    token: Annotated[str, Form(max_length=LIMITS.token_chars)] = "",
-    next: Annotated[str, Form(max_length=200)] = "/",
-) -> Response:
-    """Try the token on the API; a new session when it works. An old session of this browser ends."""
-    same_origin(request)
-    async with Platform(settings().base_url, token.strip()) as platform:
-        tried = await platform.get(RolloutList, "/releases/v1/rollouts", limit=1)
-    if isinstance(tried, Missing):
-        known = {
-            401: "This token is unknown, expired or revoked. Ask for a new one.",
-            403: "This token may not read releases.",
-        }
-        problem = known.get(tried.status, f"The releases service {tried.reason}.")
-        return page("login.html", status=401 if tried.status else 503, session=None, problem=problem, next=_local(next))
-    await run_in_threadpool(close_session, request.cookies.get(COOKIE, ""))
-    session = await run_in_threadpool(open_session, token.strip())
-    answer = RedirectResponse(_local(next), status_code=303, headers=HEADERS)
-    answer.set_cookie(
-        COOKIE, session.id, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
-    )
-    return answer
-
-
-@router.post("/logout")
-async def logout(operator: OwnForm) -> Response:
-    """End the session."""
-    await run_in_threadpool(close_session, operator.id)
-    answer = RedirectResponse("/login", status_code=303, headers=HEADERS)
-    answer.delete_cookie(COOKIE)
-    return answer
 
 
 @router.get("/")
@@ -92,16 +63,16 @@ async def fragment(operator: Operator, name: str) -> Response:
     """One panel, to be put in place of its older self."""
     if name not in FRAGMENTS:
         return Response("no such panel", status_code=404, headers=HEADERS, media_type="text/plain")
-    return page(f"panel_{name}.html", **await _context(operator))
+    return page(f"panel_{name}.html", session=operator, **await _context(operator))
 
 
 @router.get("/console/rollouts/{rollout_id}")
 async def rollout_detail(operator: Operator, rollout_id: str) -> Response:
     """One rollout with its stages, intervals and actions."""
     async with platform_of(operator) as platform:
-        found = await platform.get(Rollout, f"/releases/v1/rollouts/{actions.segment(rollout_id)}")
+        found = await platform.get(Rollout, f"/releases/v1/rollouts/{segment(rollout_id)}")
     if isinstance(found, Missing):
-        return missing_page(operator, f"Rollout {rollout_id}", found)
+        return missing_page(operator, _("Rollout %(id)s", id=rollout_id), found)
     return page("rollout.html", session=operator, rollout=found.value)
 
 
@@ -109,19 +80,19 @@ async def rollout_detail(operator: Operator, rollout_id: str) -> Response:
 async def rollout_fragment(operator: Operator, rollout_id: str) -> Response:
     """The body of a rollout's page, to be put in place of its older self."""
     async with platform_of(operator) as platform:
-        found = await platform.get(Rollout, f"/releases/v1/rollouts/{actions.segment(rollout_id)}")
+        found = await platform.get(Rollout, f"/releases/v1/rollouts/{segment(rollout_id)}")
     if isinstance(found, Missing):
         return Response(found.reason, status_code=found.status or 503, headers=HEADERS, media_type="text/plain")
-    return page("panel_rollout.html", rollout=found.value)
+    return page("panel_rollout.html", session=operator, rollout=found.value)
 
 
 @router.get("/console/builds/{build_id}")
 async def build_detail(operator: Operator, build_id: str) -> Response:
     """One build with every check of the gate."""
     async with platform_of(operator) as platform:
-        found = await platform.get(Build, f"/builds/v1/builds/{actions.segment(build_id)}")
+        found = await platform.get(Build, f"/builds/v1/builds/{segment(build_id)}")
     if isinstance(found, Missing):
-        return missing_page(operator, f"Build {build_id}", found)
+        return missing_page(operator, _("Build %(id)s", id=build_id), found)
     return page("build.html", session=operator, build=found.value)
 
 
@@ -140,19 +111,6 @@ def static_file(request: Request, tag: str, name: str) -> Response:
     return Response(found.data, media_type=found.media_type, headers=headers)
 
 
-def missing_page(operator: Session, title: str, missing: Missing) -> Response:
-    """A whole page that could not be filled."""
-    return page(
-        "message.html",
-        status=missing.status or 503,
-        session=operator,
-        title=title,
-        lead=f"The service {missing.reason}",
-        remedy="Go back to the overview and look again.",
-        back="/",
-    )
-
-
 async def _context(operator: Session) -> dict[str, Any]:  # Any: whatever the templates show
     async with platform_of(operator) as platform:
         taken = await snapshot.take(platform)
@@ -164,9 +122,3 @@ async def _context(operator: Session) -> dict[str, Any]:  # Any: whatever the te
         "stations": stations(taken),
         "fleet": fleet_table(devices, release_names(rollouts, builds)),
     }
-
-
-def _local(address: str) -> str:
-    """A path of this site, whatever was asked for."""
-    plain = address.startswith("/") and not address.startswith("//") and "\\" not in address
-    return address if plain else "/"

@@ -1,6 +1,7 @@
 """Who may see and press: the session behind the cookie, and proof that a form came from our own page.
 
-LoginNeeded     no valid session: a page goes to the login, a fragment answers 401
+LoginNeeded     no valid session: a page goes to the sign-in, a fragment answers 401
+IdentityDown    nobody can say whose session it is: 503
 ForeignForm     a form without our CSRF token, or sent from another site: 403, nothing happens
 """
 
@@ -9,13 +10,25 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Form, Request
-from starlette.concurrency import run_in_threadpool
 
-from services.dashboard.sessions import COOKIE, Session, find_session
+from contracts.wire.identity import Me
+from services.dashboard.platform import Missing, Platform
+from services.dashboard.sessions import Session, read_cookie
+from services.kit.settings import settings
+
+LIVE = "/fragments/"
 
 
 class LoginNeeded(Exception):
     """There is no session, or it is over."""
+
+
+class IdentityDown(Exception):
+    """The identity service did not answer; `missing` says why."""
+
+    def __init__(self, missing: Missing) -> None:
+        super().__init__(missing.reason)
+        self.missing = missing
 
 
 class ForeignForm(Exception):
@@ -23,11 +36,23 @@ class ForeignForm(Exception):
 
 
 async def current_session(request: Request) -> Session:
-    """The session of the request; raises LoginNeeded."""
-    session = await run_in_threadpool(find_session, request.cookies.get(COOKIE, ""))
-    if session is None:
+    """The session of the request; raises LoginNeeded, IdentityDown.
+
+    What a page asks for by itself does not count as use, so a page that is only left open becomes idle.
+    """
+    token = read_cookie(request)
+    if not token:
         raise LoginNeeded
-    return session
+    used = not request.url.path.startswith(LIVE)
+    async with Platform(settings().base_url, token) as platform:
+        found = await platform.get(Me, "/identity/v1/me", use=str(used).lower())
+    if not isinstance(found, Missing):
+        if found.value.session is None:
+            raise LoginNeeded  # a bare token is no session; it has no idle limit
+        return Session(token, found.value)
+    if found.status in (401, 403):
+        raise LoginNeeded
+    raise IdentityDown(found)
 
 
 Operator = Annotated[Session, Depends(current_session)]

@@ -1,4 +1,4 @@
-"""Bounds of the dashboard: sessions, time-outs of the calls behind a page, and how much a page shows."""
+"""Bounds of the dashboard: time-outs of the calls behind a page, and how much a page shows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 class DashboardLimits:
     """Times in real seconds; a source that does not answer in `call_s` shows its error state."""
 
-    session_idle_s: int = 45 * 60
-    session_longest_s: int = 12 * 3_600
     call_s: float = 4.0
     connect_s: float = 1.0
     refresh_s: int = 3
     device_pages: int = 10
     list_rows: int = 12
+    page_rows: int = 50
     alerts: int = 5
     chart_cohorts: int = 12
     chart_days: int = 60
     form_bytes: int = 16_384
     token_chars: int = 256
+    password_chars: int = 256
 
 
 LIMITS = DashboardLimits()

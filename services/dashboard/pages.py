@@ -12,9 +12,12 @@ from typing import Any
 import jinja2
 from starlette.responses import HTMLResponse
 
-from services.dashboard import charts
+from services.dashboard import charts, languages
 from services.dashboard.assets import url_of
 from services.dashboard.limits import LIMITS
+from services.dashboard.platform import Missing
+from services.dashboard.sessions import Session
+from services.dashboard.words import WORDS
 
 POLICY = "; ".join(
     (
@@ -42,13 +45,6 @@ MARKS = {
     "idle": "○",
     "unknown": "?",
 }
-WORDS = {
-    "good": "passed completed confirmed covered stable benign retrain ok promote safe",
-    "busy": "queued compiling gating running pending trial continue partial",
-    "alert": "blocked refused failed paused rolled_back killed severe warn uncovered fail rollback harm inconclusive"
-    " no_examples",
-    "idle": "draft reference insufficient_data cool_down budget superseded withdrawn",
-}
 STANDINGS = {word: look for look, words in WORDS.items() for word in words.split()}
 
 
@@ -56,6 +52,34 @@ def page(template: str, *, status: int = 200, **context: Any) -> HTMLResponse:  
     """A page or a fragment."""
     text = environment().get_template(template).render(**context)
     return HTMLResponse(text, status_code=status, headers=HEADERS)
+
+
+def forbidden(session: Session, scope: str) -> HTMLResponse:
+    """The page that says which right is lacking; the services would refuse as well."""
+    return page(
+        "message.html",
+        status=403,
+        session=session,
+        title=languages.gettext("You may not do this"),
+        lead=languages._(
+            "You are signed in as %(who)s. This needs the right %(scope)s.", who=session.holder, scope=scope
+        ),
+        remedy=languages.gettext("Ask an administrator for a role that has it."),
+        back="/",
+    )
+
+
+def missing_page(session: Session, title: str, missing: Missing, back: str = "/") -> HTMLResponse:
+    """A whole page that could not be filled."""
+    return page(
+        "message.html",
+        status=missing.status or 503,
+        session=session,
+        title=title,
+        lead=languages._("The service %(reason)s", reason=missing.reason),
+        remedy=languages.gettext("Go back and look again."),
+        back=back,
+    )
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +91,9 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
+    made.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(
         instant=charts.instant_text, iso=charts.instant_iso, day=charts.day_text, words=_words, standing=standing
     )
@@ -77,6 +103,10 @@ def environment() -> jinja2.Environment:
         refresh_s=LIMITS.refresh_s,
         interval_bar=charts.interval_bar,
         newest_looks=charts.newest_looks,
+        places=_places,
+        language=languages.current,
+        language_tag=languages.tag,
+        languages=languages.LANGUAGES,
     )
     return made
 
@@ -86,8 +116,21 @@ def standing(word: object) -> str:
     return STANDINGS.get(str(getattr(word, "value", word)), "unknown")
 
 
+def _places() -> list[tuple[str, str, str]]:
+    """Address, name and needed scope of every page in the bar."""
+    _ = languages.gettext
+    return [
+        ("/", _("Now"), "releases:read"),
+        ("/console/releases", _("Releases"), "releases:read"),
+        ("/console/devices", _("Devices"), "releases:read"),
+        ("/console/settings", _("Settings"), "drift:read"),
+        ("/console/audit", _("Audit"), "audit:read"),
+    ]
+
+
 def _words(value: object) -> str:
-    return str(getattr(value, "value", value)).replace("_", " ")
+    """A word of the API as people read it, in the language of the request."""
+    return languages.gettext(str(getattr(value, "value", value)).replace("_", " "))
 
 
 def _source(name: str) -> str | None:

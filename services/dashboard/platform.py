@@ -19,6 +19,8 @@ from services.dashboard.limits import LIMITS
 from services.kit.tracing import traceparent
 
 M = TypeVar("M", bound=BaseModel)
+JSON = {"Content-Type": "application/json"}
+NOT_UNDERSTOOD = "answered something this page does not understand; update the dashboard"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Platform:
     def __init__(self, base_url: str, token: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._http = httpx.AsyncClient(
             base_url=base_url,
-            headers={"Authorization": f"Bearer {token}"},
+            headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx.Timeout(LIMITS.call_s, connect=LIMITS.connect_s),
             transport=transport,
             trust_env=False,
@@ -69,7 +71,7 @@ class Platform:
         try:
             return Loaded(kind.model_validate_json(answer.content))
         except ValidationError:
-            return Missing(path, "answered something this page does not understand; update the dashboard")
+            return Missing(path, NOT_UNDERSTOOD)
 
     async def pages(self, kind: type[M], path: str, most: int, **params: str | int) -> Loaded[M] | Missing:
         """GET a list page by page, up to `most` pages, as one list."""
@@ -88,13 +90,28 @@ class Platform:
             cursor = page.value.next_cursor  # type: ignore[attr-defined]
         return Loaded(first.value.model_copy(update={"items": tuple(items)}), complete=cursor is None)
 
+    async def create(self, kind: type[M], path: str, body: BaseModel) -> Loaded[M] | Missing:
+        """POST and parse what was made as `kind`."""
+        answer = await self._send("POST", path, content=body.model_dump_json(), headers=JSON)
+        if isinstance(answer, Missing):
+            return answer
+        try:
+            return Loaded(kind.model_validate_json(answer.content))
+        except ValidationError:
+            return Missing(path, NOT_UNDERSTOOD)
+
+    async def delete(self, path: str) -> Missing | None:
+        """DELETE; None when it worked."""
+        answer = await self._send("DELETE", path)
+        return answer if isinstance(answer, Missing) else None
+
     async def post(self, path: str, body: BaseModel, headers: dict[str, str] | None = None) -> Missing | None:
         """POST; None when it worked."""
         answer = await self._send(
             "POST",
             path,
             content=body.model_dump_json(),
-            headers={"Content-Type": "application/json", **(headers or {})},
+            headers={**JSON, **(headers or {})},
         )
         return answer if isinstance(answer, Missing) else None
 
@@ -117,7 +134,7 @@ def _tls() -> ssl.SSLContext:
 
 def _reason(answer: httpx.Response) -> str:
     if answer.status_code == 403:
-        return "is not allowed for this token; log in with one that has the scope"
+        return "does not allow this to you; ask an administrator for a role that may do it"
     try:
         document = answer.json()
     except ValueError:

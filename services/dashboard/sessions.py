@@ -1,85 +1,86 @@
-"""Server-side sessions: the browser holds a random number, Redis holds everything else.
+"""A signed-in browser: the cookie holds the session's secret, the identity service knows everything about it.
 
-Invariants: the session id is kept as a hash only; the operator's token is encrypted with a key that only the cookie
-can derive, so a copy of Redis opens nothing; log-out deletes the entry, so an old cookie is worthless; a session ends
-when idle and, at the latest, after the absolute limit.
+The secret is itself a token of the platform, so every API that the page calls checks the session anew: what ended,
+is revoked or has another role opens nothing, here and there. The page keeps nothing.
+
+Invariants: the cookie is out of reach of scripts and of other sites, and bound to this host where there is TLS; a
+form's token follows from the secret and gives nothing of it away.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
-import secrets
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from fastapi import Request
+from starlette.responses import Response
 
-from services.dashboard.limits import LIMITS
-from services.kit.streams import connection
+from contracts.wire.identity import Me
 
 COOKIE = "edgeloop_session"
-NONCE_BYTES = 12
+HOST_COOKIE = f"__Host-{COOKIE}"
+BINDING = "edgeloop_sign_in"
 
 
 @dataclass(frozen=True)
 class Session:
-    """A logged-in browser. `csrf` is what every form must carry; `token` opens the APIs."""
+    """A signed-in browser. `token` opens the APIs; `me` says for whom."""
 
-    id: str
-    token: str
-    csrf: str
+    token: str = field(repr=False)
+    me: Me
+
+    @property
+    def csrf(self) -> str:
+        """What every form of this session carries."""
+        return base64.urlsafe_b64encode(hashlib.sha256(b"csrf:" + self.token.encode()).digest()).decode()
 
     @property
     def holder(self) -> str:
-        """The public part of the token, to show who is logged in."""
-        return "_".join(self.token.split("_")[:2])
+        """Who is signed in, to be shown."""
+        return f"{self.me.name} ({self.me.role.value})" if self.me.role else self.me.name
+
+    @property
+    def personal(self) -> bool:
+        """Whether a person's account is behind it; a token alone has no password and makes no tokens."""
+        return self.me.role is not None
+
+    def may(self, scope: str) -> bool:
+        """Whether the session's holder may do what demands `scope`. The services check it again."""
+        return scope in self.me.scopes
 
     def accepts(self, csrf: str) -> bool:
         """Whether a form came from a page of this session."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode())
 
 
-def open_session(token: str) -> Session:
-    """Start a session for a token that was tried and works."""
-    session = Session(secrets.token_urlsafe(32), token, secrets.token_urlsafe(32))
-    nonce = secrets.token_bytes(NONCE_BYTES)
-    sealed = nonce + AESGCM(_key(session.id)).encrypt(nonce, token.encode(), None)
-    name = _name(session.id)
-    fields = {"sealed": sealed, "csrf": session.csrf, "opened": str(time.time())}
-    with connection().pipeline() as pipe:
-        pipe.hset(name, mapping=fields)  # type: ignore[arg-type]  # redis-py's mapping type is invariant
-        pipe.expire(name, LIMITS.session_idle_s)
-        pipe.execute()
-    return session
+def read_cookie(request: Request) -> str:
+    """The session's secret that the browser sent, or nothing."""
+    return request.cookies.get(_cookie(request), "")
 
 
-def find_session(session_id: str) -> Session | None:
-    """The session of a cookie, kept alive by being used; None when it does not exist or is over."""
-    if not session_id:
-        return None
-    name = _name(session_id)
-    raw: dict[bytes, bytes] = connection().hgetall(name)  # type: ignore[assignment]  # sync client
-    if not raw or time.time() - float(raw[b"opened"]) > LIMITS.session_longest_s:
-        return None
-    connection().expire(name, LIMITS.session_idle_s)
-    sealed = raw[b"sealed"]
-    try:
-        token = AESGCM(_key(session_id)).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
-    except InvalidTag:
-        return None
-    return Session(session_id, token.decode(), raw[b"csrf"].decode())
+def set_cookie(request: Request, answer: Response, token: str) -> None:
+    """Give the browser the secret of its new session."""
+    secure = _secure(request)
+    answer.set_cookie(_cookie(request), token, httponly=True, samesite="strict", secure=secure, path="/")
 
 
-def close_session(session_id: str) -> None:
-    """End a session for good."""
-    connection().delete(_name(session_id))
+def drop_cookie(request: Request, answer: Response) -> None:
+    """Take the secret out of the browser."""
+    answer.delete_cookie(_cookie(request), path="/", secure=_secure(request), httponly=True, samesite="strict")
 
 
-def _name(session_id: str) -> str:
-    return f"dashboard:session:{hashlib.sha256(b'name' + session_id.encode()).hexdigest()}"
+def set_binding(request: Request, answer: Response, binding: str) -> None:
+    """What must come back from the identity provider with the same browser; it comes by way of another site."""
+    answer.set_cookie(
+        BINDING, binding, max_age=600, httponly=True, samesite="lax", secure=_secure(request), path="/login"
+    )
 
 
-def _key(session_id: str) -> bytes:
-    return hashlib.sha256(b"key" + session_id.encode()).digest()
+def _cookie(request: Request) -> str:
+    return HOST_COOKIE if _secure(request) else COOKIE
+
+
+def _secure(request: Request) -> bool:
+    return request.url.scheme == "https"

@@ -19,6 +19,7 @@ from services.drift.schemas import (
     PublishedAnswer,
     RebaseAnswer,
     RejectedReason,
+    SettingList,
     ThresholdChange,
     ThresholdRecord,
 )
@@ -80,6 +81,12 @@ def evaluate_drift(who: Writer, session: SessionDep) -> EvaluationAnswer:
     run = service.evaluate_pending(session, clock_from_environment().now(), drift_settings())
     record(session, who, "drift.evaluate", "drift", {"days": len(run.days), "alarms": list(run.alarms)})
     return EvaluationAnswer(days=tuple(day for _, day in run.days), alarms=run.alarms)
+
+
+@router.get("/v1/settings")
+def list_drift_settings(_: Reader) -> SettingList:
+    """The process's settings with their units; thresholds of cohorts and device classes go before them."""
+    return thresholds.process_settings(drift_settings())
 
 
 @router.get("/v1/thresholds")

@@ -87,6 +87,22 @@ class ThresholdRecord(Answer):
     created: float
 
 
+class SettingRecord(Answer):
+    """A setting of the process: its value now, the value it ships with, what it means and in which unit."""
+
+    name: str
+    value: float
+    default: float
+    meaning: str
+    by_cohort: bool
+
+
+class SettingList(Answer):
+    """Every setting that a verdict of drift depends on."""
+
+    items: tuple[SettingRecord, ...]
+
+
 class FalseAlarmRate(Answer):
     """Share of tests of a day against itself below `nominal`; `kept` when it is within half and twice of it."""
 

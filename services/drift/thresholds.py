@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from services.drift.limits import DriftSettings
 from services.drift.models import ThresholdRow
-from services.drift.schemas import ThresholdChange
+from services.drift.schemas import SettingList, SettingRecord, ThresholdChange, ThresholdValues
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,17 @@ class ThresholdBook:
         if found is None:
             return CohortThresholds(self._settings, None)
         return CohortThresholds(self._settings.model_copy(update=found.values), found.id)
+
+
+def process_settings(limits: DriftSettings) -> SettingList:
+    """The settings that hold where no cohort has its own, with their units."""
+    shown = []
+    for name, field in type(limits).model_fields.items():
+        value, default = float(getattr(limits, name)), float(field.default)
+        by_cohort = name in ThresholdValues.model_fields
+        meaning = field.description or ""
+        shown.append(SettingRecord(name=name, value=value, default=default, meaning=meaning, by_cohort=by_cohort))
+    return SettingList(items=tuple(shown))
 
 
 def change_thresholds(session: Session, change: ThresholdChange, author: str, now: float) -> ThresholdRow:

@@ -29,12 +29,25 @@ def record(
 
 
 def entries(
-    session: Session, *, subject: str | None = None, before: int | None = None, limit: int = 50
+    session: Session,
+    *,
+    subject: str | None = None,
+    actor: str | None = None,
+    action: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
 ) -> Sequence[AuditEntry]:
-    """The newest entries first, of one subject or of all; `before` is the id of the last one already seen."""
+    """The newest entries first, of one subject, one actor, actions that begin so, or of all.
+
+    `before` is the id of the last one already seen.
+    """
     query = select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit)
     if subject is not None:
         query = query.where(AuditEntry.subject == subject)
+    if actor is not None:
+        query = query.where(AuditEntry.actor == actor)
+    if action is not None:
+        query = query.where(AuditEntry.action.startswith(action, autoescape=True))
     if before is not None:
         query = query.where(AuditEntry.id < before)
     return session.scalars(query).all()

@@ -6,6 +6,7 @@ Problem
 ├── UnknownBundle      404
 ├── UnknownRollout     404
 ├── UnknownLayer       404
+├── UnknownDevice      404
 ├── WrongState         409  the rollout's state does not allow the action
 ├── NobodyMatches      409  the selector matches no device, or devices that the bundle was not built for
 ├── LayerFull          409  the layer has no free part of that size
@@ -55,6 +56,10 @@ class LayerFull(Conflict):
 
 class NotApproved(Conflict):
     slug, title = "not-approved", "A second person has to approve it first"
+
+
+class UnknownDevice(NotFound):
+    slug, title = "unknown-device", "There is no such device"
 
 
 class WrongState(Conflict):

@@ -53,9 +53,25 @@ def eligible(session: Session, audience: Audience, salt: str, digest: str) -> El
     return Eligible(buckets, already, on_another, outside)
 
 
-def page(session: Session, request: PageRequest) -> Sequence[Device]:
+@dataclass(frozen=True)
+class Search:
+    """Which devices: `text` begins the id, `running` the digest, the class is equal. Empty means any."""
+
+    text: str = ""
+    device_class: str = ""
+    running: str = ""
+
+
+def page(session: Session, request: PageRequest, search: Search | None = None) -> Sequence[Device]:
     """Devices by id, one more than the page."""
     query = select(Device).order_by(Device.id).limit(request.limit + 1)
+    search = search or Search()
+    if search.text:
+        query = query.where(Device.id >= search.text, Device.id.startswith(search.text, autoescape=True))
+    if search.device_class:
+        query = query.where(Device.device_class == search.device_class)
+    if search.running:
+        query = query.where(Device.running_digest.startswith(search.running, autoescape=True))
     if request.after:
         query = query.where(Device.id > str(request.after[0]))
     return session.scalars(query).all()

@@ -200,7 +200,7 @@ class Exposure(Base):
     """
 
     __tablename__ = "exposures"
-    __table_args__ = ({"schema": SCHEMA},)
+    __table_args__ = (Index("ix_exposures_device_id", "device_id"), {"schema": SCHEMA})
 
     rollout_id: Mapped[str] = mapped_column(_reference("rollouts.id"), primary_key=True)
     device_id: Mapped[str] = mapped_column(_reference("devices.id"), primary_key=True)

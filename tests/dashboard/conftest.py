@@ -1,7 +1,8 @@
-"""The page over a socket, in front of a twin of the services, with a real Redis for its sessions."""
+"""The page over a socket, in front of a twin of the services."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import httpx
@@ -18,7 +19,9 @@ from tests.support.http import LiveServer
 
 def page_app(twin: twins.Twin) -> FastAPI:
     """Dashboard and twin in one application, as the composition root mounts them."""
-    app = make_app("page", [api.router, twins.routes(twin)], body_limits=limits.BODY_LIMITS)
+    app = make_app(
+        "page", [api.router, twins.identity_routes(twin), twins.routes(twin)], body_limits=limits.BODY_LIMITS
+    )
     twins.install(app)
     mount(app)
     return app
@@ -31,10 +34,9 @@ def shared_twin() -> twins.Twin:
 
 
 @pytest.fixture(scope="module")
-def site(shared_twin: twins.Twin, redis_url: str) -> Iterator[str]:
+def site(shared_twin: twins.Twin) -> Iterator[str]:
     """Address of the running page."""
     with LiveServer(page_app(shared_twin)) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EDGELOOP_REDIS_URL", redis_url)
         patch.setenv("EDGELOOP_BASE_URL", server.url)
         settings.cache_clear()
         yield server.url
@@ -62,3 +64,16 @@ def operator(visitor: httpx.Client) -> httpx.Client:
     answer = visitor.post("/login", data={"token": twins.TOKEN})
     assert answer.status_code == 303
     return visitor
+
+
+def enter(visitor: httpx.Client, role: str) -> httpx.Client:
+    """The visitor, signed in as somebody with that role."""
+    answer = visitor.post("/login", data={"name": role, "password": twins.PASSWORD})
+    assert answer.status_code == 303, answer.text
+    return visitor
+
+
+def form_of(client: httpx.Client, path: str) -> dict[str, str]:
+    """The hidden fields of the page's first form."""
+    text = client.get(path).text.split("<main", 1)[1].split("<form", 1)[1]
+    return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', text.split("</form>", 1)[0]))

@@ -5,120 +5,22 @@ Screenshots are left in build/dashboard/.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import urlsplit
-
-import pytest
-
 from contracts.wire import RolloutState
+from tests.dashboard.browsing import (
+    NEEDS_BROWSER,
+    Visit,
+    browser,
+    coloured,
+    open_visit,
+    phone,
+    playwright,
+    scheme,
+    visit,
+)
 from tests.dashboard.twin import TOKEN, Twin
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-SHOTS = Path(__file__).resolve().parents[2] / "build" / "dashboard"
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-default-apps",
-    "--disable-sync",
-    "--no-first-run",
-]
-VIOLATIONS = """
-window.violations = [];
-document.addEventListener('securitypolicyviolation',
-    (event) => window.violations.push(event.violatedDirective + ' ' + event.blockedURI));
-"""
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; apt-get install chromium"),
-]
-
-
-@dataclass
-class Visit:
-    """A browser tab that keeps everything that went wrong."""
-
-    page: playwright.Page
-    site: str
-    errors: list[str] = field(default_factory=list)
-    foreign: list[str] = field(default_factory=list)
-
-    def watch(self) -> None:
-        """Begin to listen."""
-        home = urlsplit(self.site).netloc
-        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on(
-            "request",
-            lambda request: self.foreign.append(request.url) if urlsplit(request.url).netloc != home else None,
-        )
-        self.page.add_init_script(VIOLATIONS)
-
-    def shoot(self, name: str) -> None:
-        """Keep a picture of the whole page."""
-        SHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
-
-    def log_in(self) -> None:
-        """Paste the token."""
-        self.page.goto(self.site)
-        self.page.get_by_label("Token").fill(TOKEN)
-        self.page.get_by_role("button", name="Log in").click()
-        self.page.wait_for_url(f"{self.site}/")
-
-    def clean(self) -> None:
-        """Nothing went wrong on this page."""
-        assert self.errors == []
-        assert self.foreign == []
-        assert self.page.evaluate("window.violations") == []
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[playwright.Browser]:
-    """One Chromium for this module."""
-    with playwright.sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield made
-        made.close()
-
-
-@pytest.fixture(params=["light", "dark"])
-def scheme(request: pytest.FixtureRequest) -> str:
-    """Light and dark."""
-    return str(request.param)
-
-
-def _visit(browser: playwright.Browser, site: str, **options: object) -> Iterator[Visit]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-    visit = Visit(context.new_page(), site)
-    visit.watch()
-    yield visit
-    context.close()
-
-
-@pytest.fixture
-def visit(browser: playwright.Browser, site: str, twin: Twin) -> Iterator[Visit]:
-    """A wide light tab."""
-    yield from _visit(browser, site)
-
-
-@pytest.fixture
-def coloured(browser: playwright.Browser, site: str, twin: Twin, scheme: str) -> Iterator[Visit]:
-    """A wide tab in the scheme."""
-    yield from _visit(browser, site, color_scheme=scheme)
-
-
-@pytest.fixture
-def phone(browser: playwright.Browser, site: str, twin: Twin) -> Iterator[Visit]:
-    """A phone."""
-    yield from _visit(browser, site, is_mobile=True, has_touch=True, device_scale_factor=2)
+__all__ = ["browser", "coloured", "phone", "scheme", "visit"]
+pytestmark = NEEDS_BROWSER
 
 
 def test_the_overview_draws_its_chart_under_the_strict_policy(coloured: Visit, scheme: str) -> None:
@@ -195,11 +97,12 @@ def test_a_service_that_is_down_has_a_state_of_its_own(visit: Visit, twin: Twin)
 
 
 def test_log_out_works_without_script(browser: playwright.Browser, site: str) -> None:
-    for visit in _visit(browser, site, java_script_enabled=False):
-        visit.page.goto(site)
-        visit.shoot("login")
-        visit.page.get_by_label("Token").fill(TOKEN)
-        visit.page.get_by_role("button", name="Log in").click()
-        assert visit.page.get_by_text("Cohorts as a table").is_visible()
-        visit.page.get_by_role("button", name="Log out").click()
-        assert visit.page.get_by_role("heading", name="Log in").is_visible()
+    for tab in open_visit(browser, site, java_script_enabled=False):
+        tab.page.goto(site)
+        tab.shoot("login")
+        tab.page.get_by_text("Use an access token").click()
+        tab.page.get_by_label("Token").fill(TOKEN)
+        tab.page.get_by_role("button", name="Use token").click()
+        assert tab.page.get_by_text("Cohorts as a table").is_visible()
+        tab.page.get_by_role("button", name="Sign out").click()
+        assert tab.page.get_by_role("heading", name="Sign in").is_visible()

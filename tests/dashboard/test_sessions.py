@@ -1,60 +1,124 @@
-"""Sessions in a real Redis."""
+"""Sessions of the page: the cookie, what opens and what no longer does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+import httpx
 import pytest
 
-from services.dashboard import sessions
-from services.kit.settings import settings
-from services.kit.streams import connection
-
-TOKEN = "el_0011_secret-secret"
+from services.dashboard.sessions import BINDING, COOKIE, HOST_COOKIE, Session, set_cookie
+from tests.dashboard.conftest import enter
+from tests.dashboard.twin import PASSWORD, TOKEN, Twin
 
 
-@pytest.fixture(autouse=True)
-def _redis(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("EDGELOOP_REDIS_URL", redis_url)
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
+def _request(scheme: str) -> object:
+    from fastapi import Request
+
+    return Request({"type": "http", "scheme": scheme, "server": ("x", 443), "path": "/", "headers": []})
 
 
-def test_a_session_gives_its_token_back() -> None:
-    session = sessions.open_session(TOKEN)
-    assert sessions.find_session(session.id) == session
+def test_the_cookie_is_bound_to_the_host_where_there_is_tls() -> None:
+    from starlette.responses import Response
+
+    answer = Response()
+    set_cookie(_request("https"), answer, "el_1_secret")  # type: ignore[arg-type]
+    said = answer.headers["set-cookie"]
+    assert said.startswith(f"{HOST_COOKIE}=")
+    for word in ("Secure", "HttpOnly", "SameSite=strict", "Path=/"):
+        assert word in said
+    assert "Domain" not in said
 
 
-def test_the_store_holds_neither_token_nor_session_id() -> None:
-    session = sessions.open_session(TOKEN)
-    kept = b"".join(
-        key + b"".join(b"".join(pair) for pair in connection().hgetall(key).items())  # type: ignore[union-attr]
-        for key in connection().keys("dashboard:*")  # type: ignore[union-attr]
+def test_the_token_of_forms_follows_from_the_secret_and_does_not_show_it() -> None:
+    from contracts.wire.identity import Me
+
+    first, second = (Session(f"el_1_{word}", Me(name="ada")) for word in ("one", "two"))
+    assert first.csrf != second.csrf
+    assert "one" not in first.csrf
+    assert first.accepts(first.csrf)
+    assert not first.accepts(second.csrf)
+    assert "el_1_one" not in repr(first)
+
+
+@pytest.mark.parametrize("unknown", ["", "x", TOKEN, "el_00_made-up"])
+def test_a_cookie_that_is_no_session_opens_nothing(visitor: httpx.Client, unknown: str) -> None:
+    visitor.cookies.set(COOKIE, unknown)
+    assert visitor.get("/").status_code == 303
+
+
+def test_a_session_that_the_identity_service_ended_is_over_here_too(visitor: httpx.Client, twin: Twin) -> None:
+    enter(visitor, "releaser")
+    assert visitor.get("/").status_code == 200
+    twin.sessions.clear()
+    answer = visitor.get("/console/releases")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/login?next=/console/releases"
+
+
+def test_when_nobody_can_say_who_you_are_nothing_is_shown_and_the_session_stays(
+    visitor: httpx.Client, twin: Twin
+) -> None:
+    enter(visitor, "viewer")
+    twin.down.add("/identity")
+    answer = visitor.get("/")
+    assert answer.status_code == 503
+    assert "Nobody can say who you are" in answer.text
+    assert visitor.get("/fragments/fleet").status_code == 503
+    twin.down.clear()
+    assert visitor.get("/").status_code == 200
+
+
+def test_a_wrong_password_says_so_and_keeps_the_name_only(visitor: httpx.Client) -> None:
+    answer = visitor.post("/login", data={"name": "viewer", "password": "wrong-secret"})
+    assert answer.status_code == 401
+    assert "name or password is wrong" in answer.text
+    assert 'value="viewer"' in answer.text
+    assert "wrong-secret" not in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+def test_who_may_not_release_sees_no_buttons_and_is_refused_by_page_and_service(
+    visitor: httpx.Client, twin: Twin, role: str
+) -> None:
+    enter(visitor, role)
+    for path in ("/", "/console/rollouts/r-2", "/console/releases"):
+        text = visitor.get(path).text
+        for word in ("/pause", "/rollback", "/kill-switch", "<textarea"):
+            assert word not in text, path
+    for path in ("/console/rollouts/r-2/pause", "/console/kill-switch"):
+        assert visitor.get(path).status_code == 403
+        csrf = visitor.get("/").text.split('name="csrf" value="', 1)[1].split('"', 1)[0]
+        form = {"csrf": csrf, "version": "4", "reason": "let me", "killed": "true", "word": "stop"}
+        answer = visitor.post(path, data=form)
+        assert answer.status_code == 403
+        assert "releases:write" in answer.text
+    assert twin.sent == []
+    token = visitor.cookies[COOKIE]
+    direct = httpx.post(
+        f"{visitor.base_url}/releases/v1/kill-switch",
+        json={"killed": True, "reason": "by hand"},
+        headers={"Authorization": f"Bearer {token}"},
+        trust_env=False,
     )
-    assert TOKEN.encode() not in kept
-    assert session.id.encode() not in kept
+    assert direct.status_code == 403
 
 
-def test_a_session_ends_after_its_longest_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = sessions.open_session(TOKEN)
-    later = sessions.time.time() + sessions.LIMITS.session_longest_s + 1
-    monkeypatch.setattr(sessions.time, "time", lambda: later)
-    assert sessions.find_session(session.id) is None
+def test_the_way_to_the_provider_and_back_belongs_to_one_browser(visitor: httpx.Client, twin: Twin) -> None:
+    assert "Sign in with" not in visitor.get("/login").text
+    twin.provider = "Example ID"
+    assert "Sign in with Example ID" in visitor.get("/login").text
+    for query in ("", "?state=s", "?state=s&code=c", "?error=access_denied&state=s"):
+        answer = visitor.get(f"/login/provider/return{query}")
+        assert answer.status_code == 401
+        assert "set-cookie" not in answer.headers
+    assert BINDING not in visitor.cookies
 
 
-def test_a_session_has_an_idle_limit() -> None:
-    session = sessions.open_session(TOKEN)
-    left = connection().ttl(sessions._name(session.id))
-    assert 0 < int(left) <= sessions.LIMITS.session_idle_s  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("unknown", ["", "x", "0" * 43])
-def test_an_unknown_id_opens_nothing(unknown: str) -> None:
-    assert sessions.find_session(unknown) is None
-
-
-def test_a_changed_entry_opens_nothing() -> None:
-    session = sessions.open_session(TOKEN)
-    connection().hset(sessions._name(session.id), "sealed", b"\0" * 60)
-    assert sessions.find_session(session.id) is None
+def test_the_password_is_checked_before_an_old_session_ends(visitor: httpx.Client) -> None:
+    enter(visitor, "viewer")
+    old = visitor.cookies[COOKIE]
+    assert visitor.post("/login", data={"name": "viewer", "password": "wrong"}).status_code == 401
+    assert visitor.get("/").status_code == 200
+    assert visitor.post("/login", data={"name": "viewer", "password": PASSWORD}).status_code == 303
+    visitor.cookies.set(COOKIE, old)
+    assert visitor.get("/").status_code == 303

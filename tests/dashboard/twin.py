@@ -4,6 +4,7 @@ It answers with the wire models themselves, so a page that works here reads the 
 """
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Request
@@ -21,8 +22,11 @@ from contracts.wire import (
     CohortList,
     Coverage,
     CoverageState,
+    DeviceDetail,
     DeviceList,
     DeviceRecord,
+    DeviceReport,
+    DeviceTrial,
     DriftAlarm,
     DriftAlarmList,
     DriftState,
@@ -39,6 +43,15 @@ from contracts.wire import (
 )
 
 TOKEN = "el_0123456789abcdef_operator-of-the-test"
+PASSWORD = "right-password"
+READS = frozenset(f"{name}:read" for name in ("telemetry", "curation", "drift", "builds", "releases"))
+WRITES = frozenset({"audit:read", "curation:write", "drift:write", "builds:write"})
+SCOPES = {
+    "viewer": READS,
+    "operator": READS | WRITES,
+    "releaser": READS | WRITES | {"releases:write"},
+    "admin": READS | WRITES | {"releases:write", "identity:read", "identity:write"},
+}
 DAY = 20_786
 NOW = DAY * 86_400 + 51_000.0
 OLD, NEW = "a" * 96, "b" * 96
@@ -59,11 +72,32 @@ class Twin:
     sent: list[tuple[str, str]] = field(default_factory=list)
     killed: bool = False
     alerts: list[dict[str, object]] = field(default_factory=list)
+    roles: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, str | None] = field(default_factory=dict)
+    provider: str | None = None
+    tampered: str = ""
+    tokens: list[dict[str, object]] = field(default_factory=list)
+    thresholds: list[dict[str, object]] = field(default_factory=list)
+    opened: int = 0
+
+    def enter(self, name: str | None) -> dict[str, object]:
+        """A new session, of an account or of the bare token."""
+        self.opened += 1
+        token = f"el_{self.opened:016x}_session-of-the-twin"
+        self.sessions[token] = name
+        return {"token": token, "name": name or "embedded", "scopes": [], "idle_s": 60, "ends": "2030-01-01T00:00:00Z"}
+
+    def scopes(self, token: str) -> frozenset[str]:
+        """What a token opens; nothing for one that is unknown."""
+        if token == TOKEN:
+            return SCOPES["admin"]
+        name = self.sessions.get(token, "")
+        return frozenset() if name == "" else SCOPES[self.roles[name] if name else "admin"]
 
 
 def busy() -> Twin:
     """A platform in the middle of a turn of the loop."""
-    twin = Twin()
+    twin = Twin(roles={role: role for role in SCOPES})
     twin.devices = [_device(number) for number in range(240)]
     twin.days = [_day(cohort, day) for cohort in COHORTS for day in range(DAY - 9, DAY + 1)]
     twin.alarms = [
@@ -278,10 +312,96 @@ MOVES = {
 }
 
 
+def bearer(request: Request) -> str:
+    """The token of a request."""
+    return request.headers.get("authorization", "").removeprefix("Bearer ")
+
+
+def identity_routes(twin: Twin) -> APIRouter:
+    """The identity service: accounts named as their roles, all with one password."""
+    router = APIRouter()
+
+    @router.get("/identity/v1/sign-in-methods")
+    def methods() -> dict[str, object]:
+        return {"provider": twin.provider}
+
+    @router.post("/identity/v1/sessions", status_code=201)
+    def sign_in(body: dict[str, str]) -> dict[str, object]:
+        if body["password"] != PASSWORD or body["name"] not in twin.roles:
+            raise _Answer(401, "name or password is wrong")
+        return twin.enter(body["name"])
+
+    @router.post("/identity/v1/token-sessions", status_code=201)
+    def exchange(request: Request) -> dict[str, object]:
+        if bearer(request) != TOKEN:
+            raise _Answer(401, "the token is unknown")
+        return twin.enter(None)
+
+    @router.get("/identity/v1/me")
+    def me(request: Request) -> dict[str, object]:
+        if "/identity" in twin.down:
+            raise _Answer(503, "the database does not answer; nothing was changed")
+        token = bearer(request)
+        scopes = twin.scopes(token)
+        if not scopes:
+            raise _Answer(401, "the token is unknown")
+        name = twin.sessions.get(token)
+        role = twin.roles[name] if name else None
+        session = token.split("_")[1] if token in twin.sessions else None
+        shown = {"name": name or "embedded", "role": role, "scopes": sorted(scopes), "session": session}
+        return {**shown, "has_password": name is not None}
+
+    @router.delete("/identity/v1/sessions/{session_id}", status_code=204)
+    def leave(session_id: str, request: Request) -> None:
+        chosen = bearer(request) if session_id == "current" else f"el_{session_id}_session-of-the-twin"
+        twin.sessions.pop(chosen, None)
+
+    @router.get("/identity/v1/sessions")
+    def own_sessions(request: Request) -> dict[str, object]:
+        name = twin.sessions.get(bearer(request))
+        moments = dict.fromkeys(("started", "seen", "ends"), "2026-11-30T12:00:00Z")
+        return {
+            "items": [
+                {"id": token.split("_")[1], "method": "password", "browser": EVIL, "current": token == bearer(request)}
+                | moments
+                for token, holder in twin.sessions.items()
+                if holder == name
+            ]
+        }
+
+    @router.get("/identity/v1/tokens")
+    def own_tokens() -> dict[str, object]:
+        return {"items": [{k: v for k, v in token.items() if k != "token"} for token in twin.tokens]}
+
+    @router.post("/identity/v1/tokens", status_code=201)
+    def make_token(body: dict[str, object], request: Request) -> dict[str, object]:
+        scopes = body["scopes"] or sorted(twin.scopes(bearer(request)))
+        moments = {"created": "2026-11-30T12:00:00Z", "expires": "2027-02-28T12:00:00Z"}
+        made = {"id": "00aa", "label": body["label"], "scopes": scopes, "token": "el_00aa_shown-once", **moments}
+        twin.tokens.append(made)
+        return made
+
+    @router.delete("/identity/v1/tokens/{token_id}", status_code=204)
+    def revoke_token(token_id: str) -> None:
+        twin.tokens[:] = [token for token in twin.tokens if token["id"] != token_id]
+
+    @router.post("/identity/v1/password", status_code=201)
+    def password(body: dict[str, str], request: Request) -> dict[str, object]:
+        if body["current"] != PASSWORD:
+            raise _Answer(401, "the present password is wrong; nothing was changed")
+        return twin.enter(twin.sessions.pop(bearer(request)))
+
+    return router
+
+
 def routes(twin: Twin) -> APIRouter:
     def guard(request: Request) -> None:
-        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+        scopes = twin.scopes(bearer(request))
+        if not scopes:
             raise _Answer(401, "the token is unknown")
+        resource = request.url.path.split("/")[1]
+        if request.method != "GET" and f"{resource}:write" not in scopes:
+            raise _Answer(403, f"this needs the scope {resource}:write")
         if any(request.url.path.startswith(prefix) for prefix in twin.down):
             raise _Answer(503, "the database does not answer; nothing was changed")
 
@@ -322,11 +442,78 @@ def routes(twin: Twin) -> APIRouter:
         return {"items": twin.alerts, "next_cursor": None}
 
     @router.get("/releases/v1/devices")
-    def devices(limit: int, cursor: int = 0) -> DeviceList:
+    def devices(limit: int, cursor: int = 0, q: str = "", device_class: str = "", running: str = "") -> DeviceList:
+        wanted = [
+            device
+            for device in twin.devices
+            if device.id.startswith(q)
+            and device_class in ("", device.device_class)
+            and device.running_digest.startswith(running)
+        ]
         end = cursor + limit
-        return DeviceList(
-            items=tuple(twin.devices[cursor:end]), next_cursor=str(end) if end < len(twin.devices) else None
+        return DeviceList(items=tuple(wanted[cursor:end]), next_cursor=str(end) if end < len(wanted) else None)
+
+    @router.get("/releases/v1/devices/{device_id}")
+    def device(device_id: str) -> DeviceDetail:
+        known = next((device for device in twin.devices if device.id == device_id), None)
+        if known is None:
+            raise _Answer(404, f"no device {device_id} has joined")
+        trial = DeviceTrial(
+            rollout_id="r-2",
+            release_version="2026.11.3",
+            digest=NEW,
+            slot_stage="confirmed",
+            confirmed=True,
+            failed=False,
+            started=NOW - 9_000,
         )
+        report = DeviceReport(item_id="health/1", received=datetime.fromtimestamp(NOW, UTC))
+        return DeviceDetail(
+            **known.model_dump(), agent_version="0.1.0", enrolled=NOW - 1e6, trials=(trial,), reports=(report,)
+        )
+
+    @router.get("/releases/v1/audit")
+    def audit(limit: int, cursor: int = 0, actor: str = "", action: str = "", subject: str = "") -> dict[str, object]:
+        items = [
+            {
+                "id": number,
+                "at": datetime.fromtimestamp(NOW - 60 * number, UTC).isoformat(),
+                "actor": f"operator:{'ada' if number % 2 else 'bo'}",
+                "action": "rollout.paused" if number % 3 else "kill-switch.on",
+                "subject": "rollout:r-2",
+                "detail": {"reason": f"entry {number} {EVIL}", "stage": number},
+            }
+            for number in range(120)
+        ]
+        wanted = [
+            item
+            for item in items
+            if actor in ("", item["actor"])
+            and str(item["action"]).startswith(action)
+            and subject in ("", item["subject"])
+        ]
+        end = cursor + limit
+        return {"items": wanted[cursor:end], "next_cursor": str(end) if end < len(wanted) else None}
+
+    @router.get("/releases/v1/audit/verification")
+    def verification() -> dict[str, object]:
+        return {"ok": not twin.tampered, "entries": 120, "head": "f" * 64, "fault": twin.tampered}
+
+    @router.get("/drift/v1/settings")
+    def drift_settings() -> dict[str, object]:
+        shown = [("z_threshold", 3.5, 3.5, "sigma-equivalent", True), ("window_days", 4.0, 3.0, "days", False)]
+        names = ("name", "value", "default", "meaning", "by_cohort")
+        return {"items": [dict(zip(names, row, strict=True)) for row in shown]}
+
+    @router.get("/drift/v1/thresholds")
+    def thresholds(limit: int) -> dict[str, object]:
+        return {"items": twin.thresholds, "next_cursor": None}
+
+    @router.post("/drift/v1/thresholds")
+    def change_threshold(body: dict[str, object]) -> dict[str, object]:
+        row = {**body, "id": len(twin.thresholds) + 1, "author": "operator:ada", "created": NOW}
+        twin.thresholds.insert(0, row)
+        return row
 
     @router.get("/drift/v1/cohorts")
     def cohorts() -> CohortList:

@@ -185,3 +185,12 @@ def test_refused_reports_are_listed_by_reason(client: ApiClient, tokens: Tokens)
     tasks.ingest_reports()
     listed = client.get("/drift/v1/rejected", token=tokens.operator).json()
     assert [(one["reason"], one["reports"]) for one in listed] == [("future", 2)]
+
+
+def test_settings_are_listed_with_units_and_what_a_cohort_may_have(client: ApiClient, tokens: Tokens) -> None:
+    items = client.get("/drift/v1/settings", token=tokens.operator).json()["items"]
+    named = {item["name"]: item for item in items}
+    assert named["z_threshold"]["value"] == 3.5
+    assert named["z_threshold"]["by_cohort"]
+    assert "nats" in named["js_severe"]["meaning"]
+    assert not named["weekly_budget"]["by_cohort"]

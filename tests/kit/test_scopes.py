@@ -22,7 +22,10 @@ PUBLIC = {
     ("POST", "/identity/v1/provider-sign-ins"): "the way to the identity provider",
     ("POST", "/identity/v1/provider-sessions"): "the way back from it; its answer and the browser's cookie are checked",
     ("GET", "/login"): "the way to a session",
-    ("POST", "/login"): "the way to a session; takes an operator token",
+    ("POST", "/login"): "the way to a session; takes name and password, or an operator token",
+    ("GET", "/login/provider"): "the way to the identity provider",
+    ("GET", "/login/provider/return"): "the way back from it; the browser's cookie must fit",
+    ("POST", "/language"): "which words the page uses, kept in a cookie; nothing else changes",
     ("GET", "/static/{tag}/{name}"): "style sheet and script of the console",
 }
 

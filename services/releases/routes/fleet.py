@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from sqlalchemy import select
 
+from contracts.wire.devices import DeviceDetail
 from contracts.wire.enrolment import EnrolmentTokenRequest
 from contracts.wire.releases import DeviceList, KillSwitch
 from services.kit import audit, audit_chain
@@ -14,7 +15,9 @@ from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.models import AuditEntry
 from services.kit.pages import Page, PageDep, page_of
-from services.releases import control, decisions, enrolment, fleet
+from services.kit.problems import declare
+from services.releases import control, decisions, device_detail, enrolment, fleet
+from services.releases.errors import UnknownDevice
 from services.releases.models import Alert, Control
 from services.releases.routes.device import SEEN
 
@@ -22,6 +25,8 @@ router = APIRouter(tags=["releases: fleet"])
 Reader = Annotated[Subject, requires("releases:read")]
 Writer = Annotated[Subject, requires("releases:write")]
 NotedLink = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
+Wanted = Annotated[str, Query(max_length=64)]
+Picked = Annotated[str | None, Query(max_length=200)]
 Auditor = Annotated[Subject, requires("audit:read")]
 
 
@@ -81,12 +86,25 @@ def create_enrolment_token(
 
 
 @router.get("/v1/devices")
-def list_devices(_subject: Reader, session: SessionDep, request: PageDep) -> DeviceList:
-    """Devices by identity, as last heard."""
-    rows = fleet.page(session, request)
+def list_devices(
+    _subject: Reader,
+    session: SessionDep,
+    request: PageDep,
+    q: Wanted = "",
+    device_class: Wanted = "",
+    running: Annotated[str, Query(pattern=r"^[0-9a-f]{0,96}$")] = "",
+) -> DeviceList:
+    """Devices by identity, as last heard. `q` begins the id, `running` the digest that runs."""
+    rows = fleet.page(session, request, fleet.Search(q, device_class, running))
     polled = SEEN.of(row.id for row in rows)
     page = page_of(rows, request, lambda row: fleet.view(row, polled.get(row.id)), lambda row: (row.id,))
     return DeviceList(items=tuple(page.items), next_cursor=page.next_cursor)
+
+
+@router.get("/v1/devices/{device_id}", responses=declare(UnknownDevice))
+def get_device(device_id: str, _subject: Reader, session: SessionDep) -> DeviceDetail:
+    """One device: what it runs, the rollouts it took part in, when it reported lately."""
+    return device_detail.view(session, device_detail.find(session, device_id))
 
 
 @router.get("/v1/kill-switch")
@@ -111,10 +129,20 @@ def list_alerts(_subject: Reader, session: SessionDep, request: PageDep) -> Page
 
 
 @router.get("/v1/audit")
-def list_audit(_subject: Auditor, session: SessionDep, request: PageDep, subject: str | None = None) -> Page[AuditItem]:
-    """The audit trail, newest first; `subject` picks one thing, say `rollout:r-1234`."""
+def list_audit(
+    _subject: Auditor,
+    session: SessionDep,
+    request: PageDep,
+    subject: Picked = None,
+    actor: Picked = None,
+    action: Picked = None,
+) -> Page[AuditItem]:
+    """The audit trail, newest first.
+
+    `subject` picks one thing (`rollout:r-1234`), `actor` one holder (`operator:ada`), `action` what begins so.
+    """
     before = int(request.after[0]) if request.after else None
-    rows = audit.entries(session, subject=subject, before=before, limit=request.limit + 1)
+    rows = audit.entries(session, subject=subject, actor=actor, action=action, before=before, limit=request.limit + 1)
     return page_of(rows, request, _audit, lambda row: (row.id,))
 
 
