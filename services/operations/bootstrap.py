@@ -4,6 +4,8 @@ migrate       bring the database to the newest revision, alone (advisory lock), 
               deployment's secret holds (EDGELOOP_SERVICE_TOKEN, EDGELOOP_OPERATOR_TOKEN)
 wait          until the database has the revision of this code
 new-token     print a token to put into that secret
+new-secrets DIR  make the secret files of the compose file (see docs/how-to/install-with-compose.md)
+enrol FILE    get an enrolment token from the platform, by the operator token, and write it to FILE
 new-keys DIR  make the signing keys of releases in DIR, to put into a secret (and a safe)
 
 Tokens reach the database as hashes; they are never printed again, and never taken from arguments.
@@ -26,16 +28,18 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from services.kit.auth import DEFAULT_SCOPES, Kind, hash_of, split_token
+from services.kit.clients import ServiceClient, ServiceError
 from services.kit.database import engine, transaction
 from services.kit.logs import configure_logs
 from services.kit.models import SCHEMA, Token
-from services.kit.settings import settings
+from services.kit.settings import SECRETS_VARIABLE, settings
 from services.prepare import MIGRATIONS, migrate
 from services.releases.keys import ROLES, FileKeyStore
 
 LOCK = 0x65646765_6C6F6F70
 WAIT_S = 600.0
 POLL_S = 1.0
+ENROLMENTS, ENROLMENT_S = 100_000, 7 * 86_400
 SUBJECT = "deployment"
 TOKEN = re.compile(r"^el_[0-9a-f]{16}_[A-Za-z0-9_-]{43}$")
 
@@ -123,11 +127,53 @@ def new_keys(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.pem"))
 
 
+def new_secrets(folder: Path) -> list[str]:
+    """Make every secret file of the compose file; nothing that exists is changed. Returns the names of new ones."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    database, redis = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    files = {
+        "postgresql_password": database,
+        "redis_password": redis,
+        "edgeloop_database_url": f"postgresql+psycopg://postgres:{database}@postgres:5432/edgeloop",
+        "edgeloop_redis_url": f"redis://:{redis}@redis:6379/0",
+        "edgeloop_service_token": new_token(),
+        "edgeloop_operator_token": new_token(),
+        "edgeloop_s3_access_key": secrets.token_hex(10),
+        "edgeloop_s3_secret_key": secrets.token_urlsafe(30),
+    }
+    existing = sorted(name for name in files if (folder / name).exists())
+    if existing:
+        raise BootstrapError(f"{folder} holds {', '.join(existing)} already; keep them, or choose an empty folder")
+    for name, value in files.items():
+        path = folder / name
+        path.write_text(value)
+        path.chmod(0o444)  # the folder is closed; in a container another user reads the file alone
+    return sorted(files)
+
+
+def operator_token() -> str:
+    """EDGELOOP_OPERATOR_TOKEN, else the file of that name in EDGELOOP_SECRETS_DIR, else nothing."""
+    folder = os.environ.get(SECRETS_VARIABLE)
+    path = Path(folder) / "edgeloop_operator_token" if folder else None
+    given = os.environ.get("EDGELOOP_OPERATOR_TOKEN", "")
+    return given or (path.read_text().strip() if path is not None and path.is_file() else "")
+
+
+def enrol(target: Path, uses: int = ENROLMENTS) -> None:
+    """Write a new enrolment token to `target`, unless one is there."""
+    if target.exists():
+        return
+    with ServiceClient(f"{settings().base_url.rstrip('/')}/releases", operator_token()) as client:
+        answer = client.post("/v1/enrolment-tokens", {"uses": uses, "ttl_s": ENROLMENT_S})
+    target.write_text(answer["token"])
+    target.chmod(0o444)
+
+
 def _migrate() -> None:
     log.info("migrated", revision=migrate_alone())
     given: dict[Kind, str] = {
         "service": settings().service_token.get_secret_value(),
-        "operator": os.environ.get("EDGELOOP_OPERATOR_TOKEN", ""),
+        "operator": operator_token(),
     }
     for kind, token in given.items():
         if token:
@@ -145,12 +191,16 @@ def main(words: list[str]) -> int:
                 log.info("ready", revision=wait())
             case ["new-token"]:
                 print(new_token())
+            case ["new-secrets", folder]:
+                print("\n".join(new_secrets(Path(folder))))
+            case ["enrol", file]:
+                enrol(Path(file))
             case ["new-keys", folder]:
                 print("\n".join(new_keys(Path(folder))))
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2
-    except (BootstrapError, OperationalError) as error:
+    except (BootstrapError, OperationalError, ServiceError, OSError) as error:
         log.error("bootstrap_failed", error=str(error).splitlines()[0])
         return 1
     return 0
