@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -62,8 +63,14 @@ class Platform:
 
     @classmethod
     def from_environment(cls) -> Platform:
-        """EDGELOOP_BASE_URL and EDGELOOP_SERVICE_TOKEN; `edgeloop up` sets both for the flows it serves."""
+        """EDGELOOP_BASE_URL and EDGELOOP_SERVICE_TOKEN; `edgeloop up` sets both for the flows it serves.
+
+        In a container the token may be the file `edgeloop_service_token` of the folder EDGELOOP_SECRETS_DIR.
+        """
         base_url, token = os.environ.get("EDGELOOP_BASE_URL"), os.environ.get("EDGELOOP_SERVICE_TOKEN")
+        folder = os.environ.get("EDGELOOP_SECRETS_DIR")
+        if not token and folder and (path := Path(folder) / "edgeloop_service_token").is_file():
+            token = path.read_text().strip()
         if not base_url or not token:
             raise PlatformError(
                 "EDGELOOP_BASE_URL and EDGELOOP_SERVICE_TOKEN are not set; "

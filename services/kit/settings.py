@@ -6,11 +6,15 @@ shows asterisks. `settings()` is cached; tests call `settings.cache_clear()` aft
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+SECRETS_VARIABLE = "EDGELOOP_SECRETS_DIR"
+"""A folder of files named like the variables (`edgeloop_redis_url`), for what must not stand in an environment."""
 
 
 class Settings(BaseSettings):
@@ -32,6 +36,8 @@ class Settings(BaseSettings):
         pattern="^(auto|required|off)$",
         description="auto: bundles are sealed when there is a master key; required: nothing is released plain; off",
     )
+    s3_access_key: SecretStr = SecretStr("")
+    s3_secret_key: SecretStr = SecretStr("")
     prefect_api_url: str = "http://127.0.0.1:4200/api"
     mlflow_tracking_uri: str = ""
     retrain_deployment: str = "retrain/retrain"
@@ -51,5 +57,6 @@ class Settings(BaseSettings):
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The process's settings, read from the environment on the first call."""
-    return Settings()
+    """The process's settings, read on the first call: from the environment, else from files of EDGELOOP_SECRETS_DIR."""
+    folder = os.environ.get(SECRETS_VARIABLE)
+    return Settings(_secrets_dir=folder) if folder else Settings()

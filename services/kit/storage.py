@@ -38,7 +38,7 @@ class ObjectStore:
         self._root = Path(unquote(parsed.path)) if parsed.scheme == "file" else None
         if self._root is not None:
             self._root.mkdir(parents=True, exist_ok=True)
-        self._store = LocalStore(self._root) if self._root is not None else from_url(url)
+        self._store = LocalStore(self._root) if self._root is not None else from_url(url, **_keys())
 
     def put(self, key: str, data: bytes) -> None:
         """Store `data` under `key`, durably. A full disk is an OSError with ENOSPC."""
@@ -97,6 +97,12 @@ class ObjectStore:
     def check(self) -> None:
         """Raise when the store cannot be read (for the readiness answer)."""
         obstore.list_with_delimiter(self._store)
+
+
+def _keys() -> dict[str, str]:
+    """S3 keys of the settings; without them, obstore's own ways (AWS_* variables, the machine's role) hold."""
+    access, secret = settings().s3_access_key.get_secret_value(), settings().s3_secret_key.get_secret_value()
+    return {"access_key_id": access, "secret_access_key": secret} if access and secret else {}
 
 
 def store() -> ObjectStore:

@@ -1,0 +1,37 @@
+# EdgeLoop: the agent of a device; no torch, no FastAPI, no code of the platform.
+# Context is the root of the repository: podman build -f deploy/docker/agent.Dockerfile -t edgeloop/agent .
+# BASE is any image with Python 3.11 to 3.13 as python3 (pin it by digest for production). A folder wheels/ in the
+# context is used first; with PIP_ARGS=--no-index nothing else is, for a build without a network.
+ARG BASE=docker.io/library/python:3.12-slim-bookworm
+
+FROM ${BASE} AS build
+ARG PIP_ARGS=""
+WORKDIR /source
+RUN python3 -m venv /opt/edgeloop
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY constraints.txt wheel[s] /wheels/
+COPY contracts contracts
+COPY compiler compiler
+COPY edge_agent edge_agent
+COPY edgeloop edgeloop
+COPY services services
+COPY flows flows
+COPY embedded embedded
+COPY demo demo
+COPY migrations migrations
+RUN /opt/edgeloop/bin/python -m pip install --no-cache-dir --disable-pip-version-check ${PIP_ARGS} --find-links /wheels -c constraints.txt "setuptools>=77" wheel \
+ && /opt/edgeloop/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-build-isolation ${PIP_ARGS} --find-links /wheels -c constraints.txt ".[edge]" \
+ && /opt/edgeloop/bin/python -m pip uninstall --yes --disable-pip-version-check setuptools wheel pip \
+ && cd /opt/edgeloop/lib/python3.*/site-packages && rm -rf compiler services flows embedded demo migrations
+
+FROM ${BASE}
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="edgeloop-agent" org.opencontainers.image.version="${VERSION}" org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /opt/edgeloop /opt/edgeloop
+ENV PATH=/opt/edgeloop/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp EDGELOOP_AGENT_STATE_DIR=/var/lib/edgeloop-agent
+RUN mkdir -p /var/lib/edgeloop-agent && chown 65532:65532 /var/lib/edgeloop-agent
+USER 65532:65532
+VOLUME ["/tmp", "/var/lib/edgeloop-agent"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 CMD ["python", "-m", "edge_agent.alive"]
+ENTRYPOINT ["edgeloop"]
+CMD ["agent", "--help"]
