@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "0090_claims"
-down_revision = "0080_identity"
+down_revision = "0081_device_history"
 branch_labels = None
 depends_on = None
 
