@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0080_identity"
-down_revision = "0070_published_days"
+down_revision = "0071_weekday_references"
 branch_labels = None
 depends_on = None
 
