@@ -116,7 +116,7 @@ def corpus_figures(corpus: Corpus, shots: Sequence[Shot], drawn: dict[str, Frame
     floor, colour = scores.pop(FLOOR), judged(mine, flat(mine, corpus.cut), corpus.cut)
     people, recorded = len(set(floor.people)), len(set(floor.recordings))
     found = [
-        Figure(corpus.id("pictures"), len(mine), f"{corpus.text}; {people} people", "printed", True),
+        Figure(corpus.id("pictures"), len(mine), f"{corpus.text}; persons: {people}", "printed", True),
         Figure(corpus.id("recordings"), recorded, "independent of each other", "printed", True),
         *_printed(corpus.id(FLOOR), floor, "by the mean picture, without any code"),
         *_printed(corpus.id("mean_colour"), colour, "by one flat colour, the true mean of the picture"),
@@ -138,7 +138,7 @@ def gain_figures(name: str, one: Scores, floor: Scores) -> list[Figure]:
         over = gain(mine, nothing, one.recordings)
         interval = f"{over.low:.{digits}f} to {over.high:.{digits}f} in 95 % over recordings"
         words = f"{unit} over {FLOOR}, {interval if over.low == over.low else 'one recording'}"
-        found.append(Figure(f"{name}.{key}", round(over.mean, digits), words.strip(), "printed", True))
+        found.append(Figure(f"{name}.{key}", round(over.mean, digits) + 0.0, words.strip(), "printed", True))
     return found
 
 
