@@ -44,6 +44,7 @@ check: $(STAMP) ## Lint, types, direction of imports, migrations, OpenAPI
 	$(BIN)/python -m services.openapi --check
 	$(BIN)/python -m contracts.wire.schema --check
 	$(BIN)/python -m compiler.operators --check
+	$(BIN)/python -m services.dashboard.catalogues --check
 	$(BIN)/python -m migrations.check
 
 fmt: $(STAMP) ## Format and fix what can be fixed

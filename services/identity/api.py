@@ -113,7 +113,7 @@ def list_own_sessions(subject: Self, session: SessionDep) -> SessionList:
     return SessionList(items=tuple(sessions.view(row, subject) for row in rows))
 
 
-@router.delete("/v1/sessions/{session_id}", status_code=204, responses=declare(UnknownSession))
+@router.delete("/v1/sessions/{session_id}", status_code=204, responses=declare(NoSession, UnknownSession))
 def end_own_session(session_id: str, subject: Self, session: SessionDep) -> Response:
     """End one of the caller's sessions; `current` is the one of this request."""
     chosen = subject.token_id if session_id == "current" else session_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Mapping
@@ -134,7 +135,7 @@ def _safe(provider: ProviderSettings, url: str) -> str:
 def _read(method: str, url: str, **options: Any) -> Json:  # Any: httpx's own options
     """One JSON object, bounded. Redirects are not followed."""
     try:
-        with _client().stream(method, url, **options) as answer:
+        with _client() as client, client.stream(method, url, **options) as answer:
             body = b""
             for chunk in answer.iter_bytes():
                 body += chunk
@@ -156,6 +157,10 @@ def _read(method: str, url: str, **options: Any) -> Json:  # Any: httpx's own op
     return document
 
 
-@lru_cache(maxsize=1)
 def _client() -> httpx.Client:
-    return httpx.Client(timeout=PROVIDER.timeout_s, follow_redirects=False, trust_env=False)
+    return httpx.Client(timeout=PROVIDER.timeout_s, follow_redirects=False, trust_env=False, verify=_tls())
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()

@@ -90,7 +90,9 @@ def of_holder(session: Session, holder: str) -> Sequence[SessionRow]:
 
 
 def end_one(session: Session, subject: Subject, session_id: str) -> None:
-    """End a session of the caller's own. Raises UnknownSession, also for somebody else's."""
+    """End a session of the caller's own, from within one. Raises NoSession; UnknownSession, also for another's."""
+    if session.get(SessionRow, subject.token_id) is None:
+        raise NoSession("a token alone ends no session; sign in for this")
     row = session.get(SessionRow, session_id)
     if row is None or row.holder != subject.id or not _end(session, [session_id]):
         raise UnknownSession(f"you have no open session {session_id[:16]!r}")

@@ -55,6 +55,9 @@ def test_a_token_makes_and_revokes_no_token(people: People, client: ApiClient) -
     assert client.delete(f"/identity/v1/tokens/{made['id']}", token=made["token"]).status_code == 403
     body = {"current": GOOD, "new": "another-long-phrase"}
     assert client.post("/identity/v1/password", token=made["token"], json=body).status_code == 403
+    path = f"/identity/v1/sessions/{token.split('_')[1]}"
+    assert client.delete(path, token=made["token"]).status_code == 403
+    assert people.me(token).status_code == 200
 
 
 def test_tokens_of_others_are_out_of_sight_and_reach(people: People, client: ApiClient) -> None:

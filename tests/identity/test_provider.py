@@ -141,6 +141,7 @@ def test_the_honest_answer_is_accepted_once(client: ApiClient, liar: LyingProvid
 LIES: dict[str, Callable[[LyingProvider], object]] = {
     "another issuer": lambda liar: liar.claims.update(iss="https://evil.example"),
     "another audience": lambda liar: liar.claims.update(aud="another-client"),
+    "another audience that names us as party": lambda liar: liar.claims.update(aud="another-client", azp=CLIENT_ID),
     "two audiences without party": lambda liar: liar.claims.update(aud=[CLIENT_ID, "another"]),
     "the party is another": lambda liar: liar.claims.update(azp="another-client"),
     "an old token": lambda liar: liar.claims.update(exp=1_700_000_000),

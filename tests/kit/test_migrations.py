@@ -8,9 +8,10 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine, inspect, text
 
 from embedded.postgres import Postgres
+from services.kit.auth import DEFAULT_SCOPES, STAFF_SCOPES
 from services.prepare import MIGRATIONS
 
 History = Callable[[Callable[[Config], None]], set[str]]
@@ -60,3 +61,30 @@ def test_the_history_is_one_line() -> None:
     script = ScriptDirectory.from_config(config)
     assert len(script.get_heads()) == 1
     assert len(script.get_bases()) == 1
+
+
+def test_operator_tokens_that_could_do_everything_still_can_and_no_other_gains(postgres_instance: Postgres) -> None:
+    postgres_instance.add_database("widened")
+    engine = create_engine(postgres_instance.url("widened"))
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    full = sorted(STAFF_SCOPES)
+    rows = (("full", "operator", full), ("narrow", "operator", ["drift:read"]), ("loop", "service", full))
+    insert = text(
+        "INSERT INTO kit.tokens (id, secret_hash, kind, subject_id, scopes) VALUES (:id, '', :kind, 'x', :scopes)"
+    )
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0011_ddi")
+    with engine.begin() as connection:
+        connection.execute(insert, [{"id": name, "kind": kind, "scopes": scopes} for name, kind, scopes in rows])
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+    with engine.connect() as connection:
+        found = {row.id: set(row.scopes) for row in connection.execute(text("SELECT id, scopes FROM kit.tokens"))}
+    engine.dispose()
+    assert found["full"] == DEFAULT_SCOPES["operator"]
+    assert found["narrow"] == {"drift:read"}
+    assert found["loop"] == set(full)
