@@ -138,6 +138,25 @@ def test_a_device_whose_tags_change_joins_and_leaves_and_is_waited_for_no_more(w
     assert any(choose_target(state, one.id, one.tags) for one in joined)
 
 
+def test_who_changes_its_tags_does_not_take_its_failure_away(world: World) -> None:
+    world.enrol(60, OLD, network="good")
+    digest = world.register()
+    rollout = world.rollout(digest, rule='network == "good"', stages=[5_000, 10_000])
+    state = world.state(world.devices[0])
+    first, second = [one for one in world.devices if choose_target(state, one.id, one.tags)][:2]
+    for device in (first, second):
+        world.feedback(device, [world.event(device, digest, "trial")], [])
+        device.tags = device.tags.model_copy(update={"network": "weak"})
+    world.feedback(first, [world.event(first, digest, "rolled_back", "crash")], [])
+    retag(world, second, network="weak")
+    world.feedback(second, [world.event(second, digest, "rolled_back", "crash")], [])
+    stage = world.look(rollout.id).stages[0]
+    assert (stage.failed, stage.moved) == (2, 0), "told with the new tags, and later"
+    outsider = next(one for one in world.devices if not choose_target(state, one.id, one.tags))
+    world.feedback(outsider, [world.event(outsider, digest, "rolled_back", "crash")], [])
+    assert world.look(rollout.id).stages[0].failed == 2, "who never began counts for nothing"
+
+
 def test_a_device_that_updates_its_own_software_joins(world: World) -> None:
     (device, *_) = world.enrol(12, OLD)
     digest = world.register()
