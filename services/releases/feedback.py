@@ -70,8 +70,9 @@ def receive(session: Session, device_id: str, batch: FeedbackBatch, now: float) 
     if _facts(device) != before:
         _moved(session, device_id, found)
     stratum = batch.tags.device_class
+    left = _left(session, device_id) if any(event.stage in FAILED for event in installs) else []
     for event in installs:
-        for placement in found:
+        for placement in [*found, *left] if event.stage in FAILED else found:
             if placement.exposed and placement.digest == event.digest:
                 _expose(session, device_id, stratum, placement, event, now)
     offered = {placement.digest for placement in found}
@@ -138,6 +139,16 @@ def _moved(session: Session, device_id: str, placements: Sequence[Placement]) ->
     active = select(RolloutRow.id).where(RolloutRow.state.in_(ACTIVE))
     condition = (Exposure.device_id == device_id, Exposure.rollout_id.in_(active))
     session.execute(update(Exposure).where(*condition).values(moved=Exposure.rollout_id.not_in(included)))
+
+
+def _left(session: Session, device_id: str) -> list[Placement]:
+    """Rollouts in progress that the device began and then left: how it failed there still counts, also told later."""
+    query = (
+        select(RolloutRow.id, RolloutRow.digest, Exposure.bucket)
+        .join(Exposure, Exposure.rollout_id == RolloutRow.id)
+        .where(Exposure.device_id == device_id, Exposure.moved, RolloutRow.state.in_(ACTIVE))
+    )
+    return [Placement(rollout, digest, place, True) for rollout, digest, place in session.execute(query)]
 
 
 def placements(session: Session, device_id: str, facts: Facts) -> list[Placement]:

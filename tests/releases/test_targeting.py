@@ -7,18 +7,31 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import HealthCheck, given, settings
 from scipy import stats
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from contracts.state import BUCKETS, LayerSlice, bucket, choose_target
+from contracts.state import (
+    BUCKETS,
+    MAX_DOCUMENT_BYTES,
+    MAX_REVOKED,
+    MAX_ROLLOUTS,
+    DeviceState,
+    LayerSlice,
+    RolloutEntry,
+    Target,
+    bucket,
+    choose_target,
+    sign_state,
+)
 from contracts.targeting import Rule, holds, render
 from contracts.targeting.facts import TAGS, VERSION
 from contracts.wire import RolloutState
 from services.kit.database import transaction
 from services.kit.settings import Settings
-from services.releases import observed, rollouts, ticks
+from services.releases import checks, observed, rollouts, ticks
 from services.releases.domain.slices import first_gap, free_share, gaps
 from services.releases.models import Device, RolloutRow
 from services.releases.rule_sql import condition
@@ -125,6 +138,25 @@ def test_a_device_whose_tags_change_joins_and_leaves_and_is_waited_for_no_more(w
     assert any(choose_target(state, one.id, one.tags) for one in joined)
 
 
+def test_who_changes_its_tags_does_not_take_its_failure_away(world: World) -> None:
+    world.enrol(60, OLD, network="good")
+    digest = world.register()
+    rollout = world.rollout(digest, rule='network == "good"', stages=[5_000, 10_000])
+    state = world.state(world.devices[0])
+    first, second = [one for one in world.devices if choose_target(state, one.id, one.tags)][:2]
+    for device in (first, second):
+        world.feedback(device, [world.event(device, digest, "trial")], [])
+        device.tags = device.tags.model_copy(update={"network": "weak"})
+    world.feedback(first, [world.event(first, digest, "rolled_back", "crash")], [])
+    retag(world, second, network="weak")
+    world.feedback(second, [world.event(second, digest, "rolled_back", "crash")], [])
+    stage = world.look(rollout.id).stages[0]
+    assert (stage.failed, stage.moved) == (2, 0), "told with the new tags, and later"
+    outsider = next(one for one in world.devices if not choose_target(state, one.id, one.tags))
+    world.feedback(outsider, [world.event(outsider, digest, "rolled_back", "crash")], [])
+    assert world.look(rollout.id).stages[0].failed == 2, "who never began counts for nothing"
+
+
 def test_a_device_that_updates_its_own_software_joins(world: World) -> None:
     (device, *_) = world.enrol(12, OLD)
     digest = world.register()
@@ -227,3 +259,38 @@ def waited_for(world: World, rollout_id: str) -> int:
         row = session.get_one(RolloutRow, rollout_id)
         stages = rollouts.stages(session, rollout_id)
         return observed.evidence(session, row, stages, world.clock.now()).pooled.started
+
+
+def test_a_rule_that_would_fill_the_document_is_refused_and_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Devices refuse a document beyond its size, and every bundle may yet have to be revoked in it."""
+    world.enrol(10, OLD)
+    digest = world.register()
+    epoch = world.state(world.devices[0]).epoch
+    monkeypatch.setattr(checks, "MAX_DOCUMENT_BYTES", checks.MAX_REVOKED * checks.REVOKED_BYTES + 100)
+    answer = world.client.post(ROLLOUTS, token=world.operator, json={"digest": digest, "auto_start": True})
+    assert answer.status_code == 409
+    assert "fill the state document" in answer.json()["detail"]
+    assert world.state(world.devices[0]).epoch == epoch
+    assert world.client.get(ROLLOUTS, token=world.service).json()["items"] == []
+
+
+def test_64_rollouts_with_the_longest_rules_and_every_revocation_fit_into_the_document() -> None:
+    target = Target(
+        path=f"bundles/{'a' * 96}.elb", digest="a" * 96, length=2**31, release_version="1" * 32, security_epoch=9
+    )
+    rule = " or ".join(['network == "a"'] * 28)
+    entry = RolloutEntry(
+        id="r-0123456789ab", target=target, salt="0" * 16, basis_points=10_000, rule=rule,
+        layer=LayerSlice(salt="0" * 16, low=0, high=10_000), selector={"reads": ("layer", "rule")},
+    )  # fmt: skip
+    assert len(rule) >= 500
+    state = DeviceState(
+        epoch=2**40, issued=2**31, expires=2**31, revoked=("b" * 96,) * MAX_REVOKED, rollouts=(entry,) * MAX_ROLLOUTS,
+        baseline=target,
+    )  # fmt: skip
+    document = sign_state(state, Ed25519PrivateKey.generate())
+    assert len(document) <= MAX_DOCUMENT_BYTES
+    bare = sign_state(state.model_copy(update={"revoked": ()}), Ed25519PrivateKey.generate())
+    assert len(document) - len(bare) <= MAX_REVOKED * checks.REVOKED_BYTES
