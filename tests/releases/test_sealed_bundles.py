@@ -223,7 +223,7 @@ def test_master_keys_that_others_can_read_or_that_are_no_keys_are_refused(tmp_pa
         change()
         with pytest.raises(KeyUnusable, match="content"):
             keys.key(1)
-    for wrong in ("x", "1:zz", "0:" + "A" * 44, "1:QUJD"):
+    for wrong in (",", "x", "1:zz", "0:" + "A" * 44, "1:QUJD"):
         with pytest.raises(KeyUnusable, match="EDGELOOP_CONTENT_KEYS"):
             GivenWrappingKeys(wrong)
 
