@@ -3,8 +3,8 @@
 Crashes: a device's life (`updating/life.py`) with a failure at every operation of its disk, in six ways, on a model of
 a disk that keeps what POSIX promises and nothing else (`tests/support/crash_disk.py`); with the kernel's exchange of
 names, with renames, and with sealed bundles. Switches: real disk, real bundles, emulated NPU. Deltas: the loop's own
-training. Attacks: generated, against a device with a real TUF repository. Watermark: what it costs the picture. Takes
-eight to ten minutes of one core.
+training. Attacks: generated, against a device with a real TUF repository. Sealing: what it costs a device. Watermark:
+what it costs the picture. Takes eight to ten minutes of one core.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.updating import attacks, crashes, deltas, marking, switching
+from benchmarks.updating import attacks, crashes, deltas, marking, sealing, switching
 from benchmarks.updating.life import World
 from edgeloop.figures import Figure, at_least, exactly
 from tests.support.crash_disk import Failure
@@ -26,6 +26,14 @@ WAYS = (
 )
 """Name, kernel can exchange names, bundles are sealed, where the progress begins, share of it."""
 SHOWN = 3
+
+
+PARTS = (
+    ("switch", switching.figures),
+    ("delta", deltas.figures),
+    ("sealing", sealing.figures),
+    ("watermark", marking.figures),
+)
 
 
 def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
@@ -46,7 +54,7 @@ def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
             found += crash_figures(way, seen)
             if sealed:
                 found.append(exactly("sealed.in_clear", len(seen.leaked), _named("devices", seen.leaked), 0))
-        for part, make in (("switch", switching.figures), ("delta", deltas.figures), ("watermark", marking.figures)):
+        for part, make in PARTS:
             tell(0.9, part)
             (folder / part).mkdir()
             found += make(folder / part)

@@ -53,7 +53,7 @@ SEED = 20
 TRIAL = TrialLimits(frames=2, misses=10_000)
 
 NEVER_STORED = ("tampered", "truncated", "tampered delta", "mixed pieces", "other digest")
-SEALED = "sealed,"
+SEALED = "sealed "
 """How the kinds begin that `sealed_attacks.py` makes; none of them may leave a file behind."""
 
 

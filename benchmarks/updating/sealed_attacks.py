@@ -39,14 +39,14 @@ class SealedAttacks:
     def kinds(self) -> tuple[tuple[str, int, Make], ...]:
         """Name, how many, and how one is made."""
         return (
-            ("sealed, wrong-class key", 20, self.wrong_class_key),
-            ("sealed, ciphertext flipped", 30, self.flipped),
-            ("sealed, tag truncated", 20, self.truncated),
-            ("sealed, wrapped key swapped", 30, self.swapped_key),
-            ("sealed, older epoch", 20, self.older_epoch),
-            ("sealed, head rewritten", 20, self.rewritten),
-            ("sealed, other bundle inside", 10, self.other_inside),
-            ("sealed, not for this class", 10, self.other_class),
+            ("sealed wrong-class key", 20, self.wrong_class_key),
+            ("sealed ciphertext flipped", 30, self.flipped),
+            ("sealed tag truncated", 20, self.truncated),
+            ("sealed wrapped key swapped", 30, self.swapped_key),
+            ("sealed older epoch", 20, self.older_epoch),
+            ("sealed head rewritten", 20, self.rewritten),
+            ("sealed other bundle inside", 10, self.other_inside),
+            ("sealed not for this class", 10, self.other_class),
         )
 
     def wrong_class_key(self, data: bytes, digest: str) -> Offer:

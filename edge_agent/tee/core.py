@@ -48,7 +48,10 @@ class Tee:
     """One device's secrets. Not for several threads: the process asks one thing at a time."""
 
     def __init__(self, folder: Path, classes: Sequence[str], disk: Disk | None = None) -> None:
-        """Load the secrets, or make them on first use. Raises TeeRefused when they are damaged or of another chip."""
+        """Load the secrets, or make them on first use; what the chip was made for counts, whatever `classes` say later.
+
+        Raises TeeRefused when the secrets are damaged or of another chip.
+        """
         self._path, self._disk = folder / FILE, disk or Disk()
         self._classes = tuple(sorted(classes))
         self._floor = 0
@@ -146,8 +149,9 @@ class Tee:
             classes = tuple(raw["classes"])
         except (KeyError, TypeError, ValueError) as error:
             raise TeeRefused(Why.BROKEN, "its secrets are damaged; the device has to be provisioned again") from error
-        if classes != self._classes:
+        if not set(classes) & set(self._classes):
             raise TeeRefused(Why.WRONG_CLASS, f"made for {', '.join(classes)}, started as {', '.join(self._classes)}")
+        self._classes = classes
 
 
 def _parsed(sealed: bytes) -> tuple[Head, int]:

@@ -89,6 +89,8 @@ class GivenWrappingKeys:
     def __init__(self, text: str) -> None:
         """Raises KeyUnusable."""
         self._keys = dict(_parsed(part) for part in text.split(",") if part.strip())
+        if not self._keys:
+            raise KeyUnusable("EDGELOOP_CONTENT_KEYS is not like 1:<base64>,2:<base64>")
 
     @property
     def generations(self) -> tuple[int, ...]:

@@ -32,11 +32,11 @@ def test_too_few_operations_mean_that_nothing_was_tested() -> None:
 
 
 def test_one_accepted_bundle_is_one_too_many() -> None:
-    outcome = Outcome(Counter({"tampered": 240}), ["tampered 3"], {"tampered": Counter({"untrusted": 239})}, True)
+    outcome = Outcome(Counter({"tampered": 400}), ["tampered 3"], {"tampered": Counter({"untrusted": 399})}, True)
     figures = by_id(attack_figures(outcome))
     assert not figures["attacks.accepted"].ok
     assert figures["attacks.cases"].ok
-    assert "untrusted 239" in figures["attacks.tampered"].unit
+    assert "untrusted 399" in figures["attacks.tampered"].unit
 
 
 def test_fewer_cases_than_promised_are_not_ok() -> None:
@@ -53,12 +53,12 @@ def test_the_retrained_bundles_travel_as_a_third_at_most(tmp_path: Path) -> None
 def test_one_attack_of_each_kind_is_refused_and_a_good_bundle_is_taken(tmp_path: Path) -> None:
     siege = Siege(tmp_path)
     seen: Counter[str] = Counter()
-    for case in islice(siege.cases(), 300):
+    for case in islice(siege.cases(), 500):
         seen[case.kind] += 1
         if seen[case.kind] == 1:
             got_in, causes = siege.accepted(case)
             assert not got_in, (case.kind, causes)
             assert causes != {"not wanted"}, case.kind
-    assert len(seen) == 12
+    assert len(seen) == 20
     assert siege.left_base == 0
     assert siege.good_gets_in()

@@ -21,8 +21,9 @@ from edge_agent.fleet.sharing import SharedMetadata, SharedStateFeed
 from edge_agent.sources import parse_schedule
 from edge_agent.transport import Transport
 from tests.edge_agent.workshop import Workshop
-from tests.support.agent_twin import HandClock, ToyLoader, make_bundle, write_video
+from tests.support.agent_twin import WEIGHTS, HandClock, ToyLoader, make_bundle, write_video
 from tests.support.platform_twin import TOKEN, PlatformTwin
+from tests.support.sealing_twin import Sealer
 
 HOUR = 3_600.0
 
@@ -99,6 +100,29 @@ def test_every_device_joins_plays_and_reports_its_day_under_its_own_name(town: T
     assert {report.tags.device_class for report in reports} == {"npu-4t", "npu-2t"}
     means = np.stack([report.mean for report in reports])
     assert len(np.unique(means[:, 0])) > 1, "devices see different runs of frames"
+
+
+def test_a_sealed_bundle_reaches_all_devices_of_both_classes_and_outlives_a_restart(
+    town: Town, twin: PlatformTwin
+) -> None:
+    twin.sealer = Sealer()
+    fleet = town.start()
+    town.talk(fleet)
+    bundle = make_bundle(town.made, "2.0")
+    twin.set_state(epoch=2, baseline=twin.release(bundle.data, bundle.digest, "2.0"))
+    town.talk(fleet)
+    town.hours(fleet, 9)
+    town.talk(fleet)
+    assert {device.agent.playback.version for device in fleet.devices if device.agent} == {"2.0"}
+    assert [path.name for path in (town.folder / "fleet" / "bundles").iterdir()] == [f"{bundle.digest}.els"]
+    files = [path for path in (town.folder / "fleet").rglob("*") if path.is_file()]
+    assert not [path for path in files if WEIGHTS in path.read_bytes()]
+    fleet.close()
+    twin.wrong.away = True
+    again = town.start()
+    town.talk(again)
+    assert {device.agent.playback.version for device in again.devices if device.agent} == {"2.0"}
+    again.close()
 
 
 def test_a_rollout_reaches_all_devices_with_one_download(town: Town, twin: PlatformTwin) -> None:

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from contracts.device import DeviceTags
 from contracts.state import Target
+from demo.driver import DemoError
+from demo.sealing import seal_bundles
 from edge_agent.disk import Disk
 from edge_agent.enrol import device_key, enrol
 from edge_agent.sealed import KeyDesk, NoKey, SealedBundles
@@ -96,6 +98,15 @@ def test_the_ceremony_from_the_first_master_key_to_a_revoked_device(
         run(state, "revoke", "--device", identity.device_id, "--lift", "-m", "found again")
         assert fetched()
     tee.close()
+
+
+def test_the_demo_turns_sealing_on_with_an_operators_token_only(
+    world: World, state: Path, live_server: LiveServer
+) -> None:
+    with pytest.raises(DemoError, match="403"):
+        seal_bundles(live_server.url, world.enrol(1, "0" * 96)[0].token)
+    seal_bundles(live_server.url, world.operator)
+    assert json.loads(run(state, "show", "--json"))["sealing"] is True
 
 
 def test_wrong_use_is_told(state: Path) -> None:

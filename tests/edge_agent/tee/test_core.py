@@ -105,6 +105,11 @@ def test_damaged_secrets_and_another_chip_are_told_not_replaced(tee: Tee, tmp_pa
     with pytest.raises(TeeRefused) as caught:
         Tee(tmp_path / "tee", ["npu-8t"])
     assert caught.value.why is Why.WRONG_CLASS
+    bundle, sealer = make_bundle(tmp_path, "2.0"), Sealer(("npu-2t", "npu-4t", "npu-8t"))
+    target, sealed = sealer.bundle(bundle.data, bundle.digest, 1)
+    wider = Tee(tmp_path / "tee", [*CLASSES, "npu-8t"])
+    envelope = sealer.envelope(target, wider.public().sealing, "npu-8t") or b""
+    assert refusal(wider, sealed, envelope, "npu-8t") is Why.WRONG_CLASS
     path = tmp_path / "tee" / FILE
     path.write_bytes(path.read_bytes().replace(b'"floor": 0', b'"floor": 7'))
     with pytest.raises(TeeRefused) as caught:
