@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -86,6 +87,13 @@ class ObjectStore:
             partial.write_bytes(self.get(key))
             partial.replace(copy)
         return copy
+
+    def keys(self) -> Iterator[str]:
+        """Every key, in no order; a temporary file of a torn write is not one."""
+        for batch in obstore.list(self._store):
+            for entry in batch:
+                if _KEY.match(entry["path"]):
+                    yield entry["path"]
 
     def delete(self, key: str) -> None:
         """Remove the object; nothing happens when it is absent."""
