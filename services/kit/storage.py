@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 import obstore
@@ -39,7 +40,7 @@ class ObjectStore:
         self._root = Path(unquote(parsed.path)) if parsed.scheme == "file" else None
         if self._root is not None:
             self._root.mkdir(parents=True, exist_ok=True)
-        self._store = LocalStore(self._root) if self._root is not None else from_url(url, **_keys())
+        self._store = LocalStore(self._root) if self._root is not None else _remote(url)
 
     def put(self, key: str, data: bytes) -> None:
         """Store `data` under `key`, durably. A full disk is an OSError with ENOSPC."""
@@ -107,10 +108,12 @@ class ObjectStore:
         obstore.list_with_delimiter(self._store)
 
 
-def _keys() -> dict[str, str]:
-    """S3 keys of the settings; without them, obstore's own ways (AWS_* variables, the machine's role) hold."""
+def _remote(url: str) -> Any:  # Any: obstore's own union of stores
+    """A store with the S3 keys of the settings; without them, AWS_* variables or the machine's role hold."""
     access, secret = settings().s3_access_key.get_secret_value(), settings().s3_secret_key.get_secret_value()
-    return {"access_key_id": access, "secret_access_key": secret} if access and secret else {}
+    if access and secret:
+        return from_url(url, access_key_id=access, secret_access_key=secret)
+    return from_url(url)
 
 
 def store() -> ObjectStore:
