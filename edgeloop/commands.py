@@ -51,6 +51,7 @@ BUILT_IN = (
     Command("claims", "services.claims.cli:app", "Wording of release notes.", "services", ("fastapi",)),
     Command("evidence", "services.claims.evidence_cli:app", "Proof of numbers.", "services", ("fastapi",)),
     Command("doctor", "services.operations.doctor_cli:doctor", "Check an installation.", "services", ("fastapi",)),
+    Command("backup", "services.operations.backup_cli:app", "Back up, check, restore.", "services", ("fastapi",)),
     Command("retrain", "flows.retrain_cli:retrain", "Learn a better model from hard examples.", "flows", ("torch",)),
     Command("provision", "flows.retrain_cli:provision", "Gate the seed, write the first bundle.", "flows", ("torch",)),
     Command("seed", "flows.cli:seed", "Make the seed models again.", "flows", ("torch",)),

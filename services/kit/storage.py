@@ -10,8 +10,10 @@ import errno
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 import obstore
@@ -38,7 +40,7 @@ class ObjectStore:
         self._root = Path(unquote(parsed.path)) if parsed.scheme == "file" else None
         if self._root is not None:
             self._root.mkdir(parents=True, exist_ok=True)
-        self._store = LocalStore(self._root) if self._root is not None else from_url(url, **_keys())
+        self._store = LocalStore(self._root) if self._root is not None else _remote(url)
 
     def put(self, key: str, data: bytes) -> None:
         """Store `data` under `key`, durably. A full disk is an OSError with ENOSPC."""
@@ -87,6 +89,13 @@ class ObjectStore:
             partial.replace(copy)
         return copy
 
+    def keys(self) -> Iterator[str]:
+        """Every key, in no order; a temporary file of a torn write is not one."""
+        for batch in obstore.list(self._store):
+            for entry in batch:
+                if _KEY.match(entry["path"]):
+                    yield entry["path"]
+
     def delete(self, key: str) -> None:
         """Remove the object; nothing happens when it is absent."""
         try:
@@ -99,10 +108,12 @@ class ObjectStore:
         obstore.list_with_delimiter(self._store)
 
 
-def _keys() -> dict[str, str]:
-    """S3 keys of the settings; without them, obstore's own ways (AWS_* variables, the machine's role) hold."""
+def _remote(url: str) -> Any:  # Any: obstore's own union of stores
+    """A store with the S3 keys of the settings; without them, AWS_* variables or the machine's role hold."""
     access, secret = settings().s3_access_key.get_secret_value(), settings().s3_secret_key.get_secret_value()
-    return {"access_key_id": access, "secret_access_key": secret} if access and secret else {}
+    if access and secret:
+        return from_url(url, access_key_id=access, secret_access_key=secret)
+    return from_url(url)
 
 
 def store() -> ObjectStore:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from embedded.postgres import Postgres
 from services.kit.auth import authenticate
 from services.kit.database import engine, transaction
 from services.kit.settings import Settings, settings
+from services.kit.storage import ObjectStore
 from services.operations import bootstrap
 
 
@@ -70,3 +73,38 @@ def test_keys_are_made_once_with_mode_600(tmp_path: Path) -> None:
     assert bootstrap.new_keys(tmp_path / "keys") == names
     assert {name: (tmp_path / "keys" / name).read_bytes() for name in names} == before
     assert all((tmp_path / "keys" / name).stat().st_mode & 0o777 == 0o600 for name in names)
+
+
+def test_keys_of_the_object_store_come_from_the_settings_and_its_address_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[tuple[str, str]] = []
+
+    class Bucket(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            seen.append((self.path, self.headers.get("Authorization", "")))
+            self.send_response(200)
+            self.send_header("ETag", '"x"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Bucket) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        monkeypatch.setenv("EDGELOOP_S3_ACCESS_KEY", "the-access-key")
+        monkeypatch.setenv("EDGELOOP_S3_SECRET_KEY", "the-secret-key")
+        settings.cache_clear()
+        ObjectStore("s3://edgeloop").put("claims/logs/one", b"one")
+        server.shutdown()
+    monkeypatch.undo()
+    settings.cache_clear()
+    ((path, authorization),) = seen
+    assert path == "/edgeloop/claims/logs/one"
+    assert "Credential=the-access-key/" in authorization
+    assert "the-secret-key" not in authorization
