@@ -97,11 +97,12 @@ class Conveyor:
         sizes: Callable[[], Sequence[tuple[int, int]]] = tuple,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        end_s: float = END_S,
     ) -> None:
         self._source, self._sink = source, sink
         self._settings = settings or ConveyorSettings()
         self.sizes = sizes
-        self._now, self._monotonic = now, monotonic
+        self._now, self._monotonic, self._end_s = now, monotonic, end_s
         self._changed = threading.Condition()
         self._line: deque[_Job] = deque()
         self._engine, self._finish, self._compose = _Place(), _Place(), _Place()
@@ -342,14 +343,17 @@ class Conveyor:
             self._closing = True
             self._changed.notify_all()
         for thread in self._threads[1:]:
-            thread.join(END_S)
+            thread.join(self._end_s)
+        if any(thread.is_alive() for thread in self._threads[1:]):
+            log.error("the sink hangs; it is left as it is")
+            return
         self._sink.close()
 
     def close_source(self) -> None:
         """Let go of the source, unless it hangs."""
         self.end()
         if self._threads:
-            self._threads[0].join(END_S)
+            self._threads[0].join(self._end_s)
         if not self._threads or not self._threads[0].is_alive():
             self._source.close()
 

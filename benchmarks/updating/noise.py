@@ -31,15 +31,15 @@ class Noise:
     writes: list[float] = field(default_factory=list)
     held_up: list[float] = field(default_factory=list)
 
-    def listen(self, folder: Path) -> None:
+    def listen(self, folder: Path, rounds: int = ROUNDS, slices: int = SLICES) -> None:
         """Measure now; may be called again."""
         disk, one, other = Disk(), folder / "noise.one", folder / "noise.two"
         for path in (one, other):
             disk.write(path, bytes(900))
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             self.writes.append(_timed(lambda: disk.replace(one, bytes(900))))
             self.exchanges.append(_timed(lambda: _exchanged(disk, one, other)))
-        for _ in range(SLICES):
+        for _ in range(slices):
             began, worked = time.perf_counter(), time.thread_time()
             while time.thread_time() - worked < SLICE_S:
                 pass

@@ -12,6 +12,8 @@ from benchmarks.updates import attack_figures, crash_figures
 from benchmarks.updating import deltas
 from benchmarks.updating.attacks import Outcome, Siege
 from benchmarks.updating.crashes import Found
+from benchmarks.updating.noise import Noise, no_core_ms, noise_figures
+from benchmarks.updating.switching import _switches
 from edgeloop.figures import Figure
 
 
@@ -29,6 +31,29 @@ def test_a_device_without_a_bundle_is_named_and_not_ok() -> None:
 
 def test_too_few_operations_mean_that_nothing_was_tested() -> None:
     assert not by_id(crash_figures("exchange", Found(operations=20)))["exchange.operations"].ok
+
+
+def test_a_crash_told_twice_or_never_is_named_and_not_ok() -> None:
+    found = Found(miscounted=["9 (flush slots.json), power lost: 2 of 1 crashes"])
+    assert not found.all_well
+    assert not by_id(crash_figures("exchange", found))["exchange.crash_miscounted"].ok
+
+
+def test_one_slow_switch_of_a_hundred_is_not_ok_whatever_the_machine_did() -> None:
+    figures = by_id(_switches("switch.slot", [*[0.1] * 99, 6.0], "ms"))
+    assert figures["switch.slot.median"].ok
+    assert figures["switch.slot.p99"].ok
+    assert not figures["switch.slot.worst"].ok
+
+
+def test_the_machines_own_hold_ups_are_measured(tmp_path: Path) -> None:
+    noise = Noise()
+    noise.listen(tmp_path, rounds=5, slices=20)
+    figures = by_id(noise_figures(noise))
+    assert figures["machine.flushed_write.worst"].value > 0
+    assert figures["machine.exchange.median"].value > 0
+    assert len(noise.held_up) == 20
+    assert no_core_ms() >= 0
 
 
 def test_one_accepted_bundle_is_one_too_many() -> None:

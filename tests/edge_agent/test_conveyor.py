@@ -236,6 +236,24 @@ def test_pace_and_number_of_frames_are_the_conveyors() -> None:
     assert len(screen.shown) == camera.given == 10
 
 
+@pytest.mark.parametrize("stage", ["source", "screen"])
+def test_what_hangs_at_the_end_is_left_alone(stage: str) -> None:
+    released = threading.Event()
+    camera, screen = Camera(list(FRAMES)), Screen()
+    (camera if stage == "source" else screen).before = at(2, released.wait)
+    conveyor = Conveyor(camera, screen, end_s=0.2)
+    for _ in range(2):
+        frame = conveyor.feed.next()
+        assert frame is not None
+        conveyor.outlet.write(inverted(frame.pixels))
+    began = time.monotonic()
+    conveyor.outlet.close()
+    conveyor.feed.close()
+    assert time.monotonic() - began < 5
+    assert camera.closed == (stage != "source")
+    released.set()
+
+
 # with a real agent
 
 
