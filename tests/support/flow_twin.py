@@ -21,6 +21,7 @@ from contracts.wire import (
     RolloutState,
     TrainingVectorBatch,
 )
+from contracts.wire.curation import EvaluationVectorBatch
 
 
 class FlowPlatformTwin:
@@ -32,6 +33,8 @@ class FlowPlatformTwin:
         self.builds: dict[str, BuildRequest] = {}
         self.models: dict[str, bytes] = {}
         self.batches: list[TrainingVectorBatch] = []
+        self.judged_by: list[EvaluationVectorBatch] = []
+        self.order: list[str] = []
         self.rollouts: list[RolloutRequest] = []
         self.registered: list[str] = []
 
@@ -66,6 +69,11 @@ class FlowPlatformTwin:
 
     def post_training_vectors(self, batch: TrainingVectorBatch) -> None:
         self.batches.append(batch)
+        self.order.append("training")
+
+    def post_evaluation_vectors(self, batch: EvaluationVectorBatch) -> None:
+        self.judged_by.append(batch)
+        self.order.append("evaluation")
 
     def start_curation(self) -> None:
         return None
