@@ -76,6 +76,16 @@ class StandIn:
 
 
 @dataclass(frozen=True)
+class Landed:
+    """One training clip under one condition: video, scene of it, label, and vectors [k, 32]."""
+
+    video: str
+    clip: str
+    condition: str
+    vectors: Vectors = field(repr=False)
+
+
+@dataclass(frozen=True)
 class HardSet:
     """Accepted stand-ins and the coverage that they give, per cluster."""
 
@@ -143,20 +153,19 @@ def training_vectors(
     degradations: Iterable[Degradation],
     embedder: SegmentEmbedder,
     frames: int = 12,
-) -> list[tuple[str, str, Vectors]]:
-    """(video, condition, vectors [k, 32]) of a training set, for the coverage figures of the platform."""
-    rows = []
+) -> list[Landed]:
+    """Where a training set lands, for the coverage figures of the platform."""
     listed = tuple(degradations)
-    for source in _sources(clips, frames):
-        rows += [
-            (
-                source.clip.video,
-                _label(condition),
-                embedder.segments(receive(source.low, condition, source.clip.fps)),
-            )
-            for condition in listed
-        ]
-    return rows
+    return [
+        Landed(
+            source.clip.video,
+            source.clip.id,
+            _label(condition),
+            embedder.segments(receive(source.low, condition, source.clip.fps)),
+        )
+        for source in _sources(clips, frames)
+        for condition in listed
+    ]
 
 
 @dataclass(frozen=True)

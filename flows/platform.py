@@ -30,6 +30,7 @@ from contracts.wire import (
     RolloutRequest,
     TrainingVectorBatch,
 )
+from contracts.wire.curation import EvaluationVectorBatch
 from flows.errors import PlatformError
 
 T = TypeVar("T", bound=BaseModel)
@@ -103,6 +104,10 @@ class Platform:
     def post_training_vectors(self, batch: TrainingVectorBatch) -> None:
         """Register where a training set lands in feature space. The revision makes it idempotent."""
         self._send("POST", "/curation/v1/training-vectors", json=batch.model_dump(mode="json"))
+
+    def post_evaluation_vectors(self, batch: EvaluationVectorBatch) -> None:
+        """Register where held-out clips land; training sets that hold the same clips are refused from then on."""
+        self._send("POST", "/curation/v1/evaluation-vectors", json=batch.model_dump(mode="json"))
 
     def evaluation_sets(self) -> tuple[EvaluationSet, ...]:
         """Held-out sets that the gate can play."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flows.data.corpus import Clip, Split
 from flows.data.degrade import NORMAL_VARIETY, Degradation, degrade
@@ -12,7 +14,8 @@ from flows.data.pairs import Pair, PairSet, View, load_view, make_pairs
 from flows.data.texture import textured
 from flows.embedder import SegmentEmbedder
 from flows.errors import FlowError
-from flows.hardset import HardSet, Vectors, build_hard_set, training_vectors
+from flows.hardset import HardSet, Landed, TargetCluster, Vectors, build_hard_set, training_vectors
+from flows.medoids import medoids
 from flows.run_folder import Json
 from flows.steps.collect import target_clusters
 from flows.steps.context import RunContext
@@ -41,27 +44,47 @@ def find_hard_set(run: RunContext, collected: Json) -> Json:
     """Search stand-ins for every uncovered cluster; the JSON holds what later steps and people need."""
     embedder = SegmentEmbedder(run.parent.quality)
     present = parent_vectors(run, embedder)
-    training = np.concatenate([vectors for _, _, vectors in present])
+    training = np.concatenate([landed.vectors for landed in present])
+    clusters = target_clusters(collected)
     found = build_hard_set(
-        target_clusters(collected), run.training_clips, embedder, training, float(collected["eps"]),
+        clusters, run.training_clips, embedder, training, float(collected["eps"]),
         progress=lambda what, share: run.progress(f"hard set: {what}", share),
     )  # fmt: skip
-    return _to_json(found)
+    return _to_json(found, choose_conditions(found, clusters))
 
 
-def parent_vectors(run: RunContext, embedder: SegmentEmbedder) -> list[tuple[str, str, Vectors]]:
+def parent_vectors(run: RunContext, embedder: SegmentEmbedder) -> list[Landed]:
     """Where the parent's training set lands: normal conditions, and what earlier runs added."""
     conditions = (*NORMAL_VARIETY, *(Degradation.from_json(text) for text in run.parent.conditions))
     return training_vectors(run.training_clips, conditions, embedder)
 
 
 def hard_conditions(hard: Json) -> tuple[Degradation, ...]:
-    """The distinct conditions of the accepted stand-ins, those that reached most members first."""
-    weight: dict[Degradation, int] = {}
-    for row in hard["stand_ins"]:
-        condition = Degradation(**row["degradation"])
-        weight[condition] = weight.get(condition, 0) + int(row["reached"])
-    return tuple(sorted(weight, key=lambda condition: -weight[condition]))[:MAX_CONDITIONS]
+    """The conditions to train under, heaviest first."""
+    return tuple(Degradation(**condition) for condition in hard["conditions"])
+
+
+def choose_conditions(found: HardSet, clusters: Sequence[TargetCluster]) -> tuple[Degradation, ...]:
+    """At most ten conditions of accepted stand-ins that together lie nearest to the members of all clusters.
+
+    There are a hundred stand-ins that reached nearly equal numbers of members; the ten heaviest leave whole clusters
+    far from any. Each condition is where its stand-ins land.
+    """
+    conditions = found.degradations
+    if not conditions:
+        return ()
+    members = np.concatenate([cluster.members for cluster in clusters]).astype(np.float64)
+    distances = np.stack([_nearest(members, _landed(found, condition)) for condition in conditions])
+    return tuple(conditions[index] for index in medoids(distances, MAX_CONDITIONS))
+
+
+def _landed(found: HardSet, condition: Degradation) -> Vectors:
+    return np.concatenate([one.vectors for one in found.stand_ins if one.degradation == condition])
+
+
+def _nearest(members: NDArray[np.float64], vectors: Vectors) -> NDArray[np.float64]:
+    """[members]: distance to the nearest vector."""
+    return np.asarray(np.linalg.norm(members[:, None] - vectors[None], axis=2).min(axis=1))
 
 
 def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
@@ -99,8 +122,9 @@ def _textured_pairs(clips: tuple[Clip, ...]) -> list[Pair]:
     return pairs
 
 
-def _to_json(found: HardSet) -> Json:
+def _to_json(found: HardSet, conditions: Sequence[Degradation]) -> Json:
     return {
+        "conditions": [asdict(condition) for condition in conditions],
         "eps": found.eps,
         "coverage_before": found.coverage_before,
         "coverage_after": found.coverage_after,

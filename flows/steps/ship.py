@@ -14,6 +14,7 @@ from contracts.wire import (
     TrainingVector,
     TrainingVectorBatch,
 )
+from contracts.wire.curation import EvaluationVector, EvaluationVectorBatch
 from contracts.wire.releases import NOTES_CHARS
 from flows.data.degrade import Degradation
 from flows.data.pairs import PairSet
@@ -86,13 +87,19 @@ def judged(ended: Build) -> Json:
 
 def register_training_set(run: RunContext, hard: Json) -> Json:
     """Tell curation where the new training set lands, so that coverage is measured against it."""
+    register_held_out(run, hard)
     vectors = normal_vectors(run)
     clips = {clip.id: clip for clip, _ in run.training_clips}
     for stand_in in hard["stand_ins"]:
         condition = Degradation(**stand_in["degradation"])
         label = f"hard-gain{condition.gain:g}-noise{condition.noise:g}-crf{condition.crf:g}"
         vectors += [
-            TrainingVector(video=clips[stand_in["clip"]].video, condition=label, vector=tuple(map(float, row)))
+            TrainingVector(
+                video=clips[stand_in["clip"]].video,
+                condition=label,
+                clip=stand_in["clip"],
+                vector=tuple(map(float, row)),
+            )
             for row in stand_in["vectors"]
         ]
     run.platform.post_training_vectors(
@@ -102,10 +109,29 @@ def register_training_set(run: RunContext, hard: Json) -> Json:
     return {"revision": run.key, "vectors": len(vectors)}
 
 
+def register_held_out(run: RunContext, hard: Json) -> int:
+    """Tell curation what the run is judged by, before its training set: it refuses a training set that holds the same
+    clips. Returns the number of vectors.
+    """
+    embedder = SegmentEmbedder(run.parent.quality)
+    vectors = [
+        EvaluationVector(clip=pair.clip, vector=tuple(map(float, row)))
+        for frames in evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key)
+        for pair in frames.pairs
+        for row in embedder.segments(pair.low)
+    ]
+    run.platform.post_evaluation_vectors(EvaluationVectorBatch(revision=run.key, vectors=tuple(vectors)))
+    return len(vectors)
+
+
 def normal_vectors(run: RunContext) -> list[TrainingVector]:
     """Vectors of the parent's training set."""
     rows = parent_vectors(run, SegmentEmbedder(run.parent.quality))
-    return [TrainingVector(video=v, condition=c, vector=tuple(map(float, row))) for v, c, many in rows for row in many]
+    return [
+        TrainingVector(video=landed.video, condition=landed.condition, clip=landed.clip, vector=tuple(map(float, row)))
+        for landed in rows
+        for row in landed.vectors
+    ]
 
 
 def keep_generation(run: RunContext, hard: Json, trained: Json) -> Json:

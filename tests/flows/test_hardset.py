@@ -56,7 +56,7 @@ def test_a_cluster_out_of_reach_is_reported_as_such(clips: list[tuple[Clip, View
 def test_what_the_training_set_covers_already_needs_no_stand_in(
     clips: list[tuple[Clip, View]], embedder: SegmentEmbedder
 ) -> None:
-    vectors = np.concatenate([v for _, _, v in training_vectors(clips, [Degradation()], embedder)])
+    vectors = np.concatenate([one.vectors for one in training_vectors(clips, [Degradation()], embedder)])
     found = build_hard_set([TargetCluster("same", vectors[:2])], clips, embedder, vectors, eps=0.01, space=SMALL)
     assert found.coverage_before == 1.0
     assert found.stand_ins == ()

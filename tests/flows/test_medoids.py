@@ -10,7 +10,7 @@ from flows.medoids import cost, masses, medoids
 
 
 def between(candidates: np.ndarray, members: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(candidates[:, None] - members[None], axis=2)
+    return np.asarray(np.linalg.norm(candidates[:, None] - members[None], axis=2))
 
 
 def test_split_votes_do_not_hide_a_dense_neighbourhood() -> None:

@@ -47,7 +47,7 @@ def platform_of(corpus: Corpus, *, passes: bool = True) -> FlowPlatformTwin:
     low = face.reshape(len(face), face.shape[1] // 2, 2, face.shape[2] // 2, 2, 3).mean(axis=(2, 4)).astype(np.uint8)
     members = np.concatenate([embedder.segments(receive(low, HARD.with_seed(s), 25.0), 4) for s in range(3)])
     rows = training_vectors(views_of(corpus.of(Split.TRAIN)), NORMAL_VARIETY, embedder)
-    normal = np.concatenate([vectors for _, _, vectors in rows])
+    normal = np.concatenate([landed.vectors for landed in rows])
     nearest = np.linalg.norm(members[:, None] - normal[None], axis=2).min(axis=1)
     return FlowPlatformTwin(members, eps=0.7 * float(nearest.max()), passes=passes)
 
@@ -104,6 +104,16 @@ def test_the_new_training_set_holds_the_hard_conditions(finished: tuple[Json, Fl
     result, twin, _ = finished
     assert result["hard_set"]["coverage_after"] >= result["hard_set"]["coverage_before"]
     assert any(vector.condition.startswith("hard-") for vector in twin.batches[0].vectors)
+
+
+def test_what_the_run_is_judged_by_is_told_before_the_training_set(
+    finished: tuple[Json, FlowPlatformTwin, Path], clips: Path
+) -> None:
+    _, twin, _ = finished
+    held_out = {clip.id for clip in folder_corpus(clips).of(Split.HELD_OUT)}
+    assert twin.order == ["evaluation", "training"]
+    assert {vector.clip for vector in twin.judged_by[0].vectors} == held_out
+    assert not held_out & {vector.clip for vector in twin.batches[0].vectors}
 
 
 def test_the_choice_keeps_the_latency_limit(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:

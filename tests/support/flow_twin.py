@@ -22,6 +22,7 @@ from contracts.wire import (
     RolloutState,
     TrainingVectorBatch,
 )
+from contracts.wire.curation import EvaluationVectorBatch
 
 
 class FlowPlatformTwin:
@@ -33,6 +34,8 @@ class FlowPlatformTwin:
         self.builds: dict[str, BuildRequest] = {}
         self.models: dict[str, bytes] = {}
         self.batches: list[TrainingVectorBatch] = []
+        self.judged_by: list[EvaluationVectorBatch] = []
+        self.order: list[str] = []
         self.rollouts: list[RolloutRequest] = []
         self.registered: list[BundleRegistration] = []
 
@@ -67,6 +70,11 @@ class FlowPlatformTwin:
 
     def post_training_vectors(self, batch: TrainingVectorBatch) -> None:
         self.batches.append(batch)
+        self.order.append("training")
+
+    def post_evaluation_vectors(self, batch: EvaluationVectorBatch) -> None:
+        self.judged_by.append(batch)
+        self.order.append("evaluation")
 
     def start_curation(self) -> None:
         return None
