@@ -59,7 +59,7 @@ def test_a_clip_is_played_through_the_npu_into_an_mp4_of_twice_the_size(
     assert (status["plain_frames"], status["unverified_bytes_run"]) == (0, 0)
     frames = list(decode(str(tmp_path / "out.mp4")))
     assert len(frames) == 30
-    assert frames[0].shape == (2 * SIZE[0], 2 * SIZE[1], 3)
+    assert frames[0].pixels.shape == (2 * SIZE[0], 2 * SIZE[1], 3)
 
 
 def test_the_trace_of_the_last_frames_is_written(run_arguments: list[str], tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_a_health_report_sums_its_window_and_starts_afresh() -> None:
     for index in range(100):
         window.add(Played(score=1.0, upscaled=True, latency_ms=10.0 + index / 5, fidelity_lsb=2.0, on_cpu=index < 4))
     window.add(Played(errors=2))
-    report = window.cut().report("ab" * 48, 7, "normal")
+    report = window.report("ab" * 48, 7, "normal")
     assert (report.frames, report.upscaled, report.driver_errors, report.cpu_frames) == (101, 100, 2, 4)
     assert report.deadline_misses == 49
     assert report.latency_p50_ms == pytest.approx(19.9)
