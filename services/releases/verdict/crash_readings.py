@@ -62,7 +62,7 @@ def past_reading(evidence: Evidence, stratum: Stratum, policy: VerdictPolicy, al
         nothing = Reading(CRASHES_AGAINST_PAST, stratum.name, 0, 0, None, None, None, margin, Finding.UNASKED)
         return nothing, (Cell(CRASHES_AGAINST_PAST, stratum.name, 0.0),)
     low = past.ratio_lower_bound(known, alpha)
-    doubt = past.exceeds(known, guard.odds_margin, policy.promote_alpha / strata)
+    doubt = past.doubtful(known, guard.odds_margin, policy.promote_alpha / strata)
     reading = Reading(
         metric=CRASHES_AGAINST_PAST,
         stratum=stratum.name,
