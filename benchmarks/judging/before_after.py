@@ -40,7 +40,7 @@ class World:
 def figures() -> list[Figure]:
     """All figures of the comparison with the past."""
     margin, each = POLICY.crashes.past_margin, POLICY.alarm_alpha / (POLICY.cell_count() * STRATA)
-    alone = POLICY.promote_alpha / STRATA
+    alone = POLICY.promote_alpha
     same, week = _any_time(1.0, RUNS, SEED), _any_time(1.5, RUNS, SEED + 1)
     found = [
         ceiling("past.called_worse.at_the_margin", _alarms(_any_time(margin, RUNS, SEED + 2), margin, ALPHA), RUNS),
