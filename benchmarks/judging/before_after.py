@@ -16,11 +16,12 @@ from benchmarks.judging.rows import ceiling, printed, standard_error
 from benchmarks.judging.tables import ALPHA
 from edgeloop.figures import Figure
 from services.releases.verdict.guardrails import VerdictPolicy
-from services.releases.verdict.past import CrashPast, Observed, exceeds
+from services.releases.verdict.past import CrashPast, Observed, doubtful, exceeds
 
 SEED = 546
 RUNS, POWER_RUNS = 2_000, 400
 DEVICES, BEFORE, AFTER = 7_500, 12, 24
+SOAK, PAUSED = 4, 20  # looks in the last stage
 FRAMES = 100.0
 CRASHES, EARLY = 0.002, 0.5
 POLICY = VerdictPolicy()
@@ -38,33 +39,28 @@ class World:
 
 def figures() -> list[Figure]:
     """All figures of the comparison with the past."""
-    margin, doubt = POLICY.crashes.past_margin, POLICY.crashes.odds_margin
+    margin, each = POLICY.crashes.past_margin, POLICY.alarm_alpha / (POLICY.cell_count() * STRATA)
     alone = POLICY.promote_alpha
-    wrong = {
-        "any_time_at_the_margin": _alarms(_any_time(margin, RUNS, SEED), margin, ALPHA),
-        "any_time_at_the_margin_of_doubt": _alarms(_any_time(doubt, RUNS, SEED + 1), doubt, alone),
-        "early_on_other_devices": _alarms(_early(1.0, RUNS, SEED + 2), doubt, alone),
-        "another_week": _alarms(_any_time(1.5, RUNS, SEED + 3), margin, ALPHA),
-    }
-    found = [ceiling(f"past.false_alarms.{name}", hits, RUNS) for name, hits in wrong.items()]
-    found.append(_held_by_another_week(doubt))
-    each = POLICY.alarm_alpha / (POLICY.cell_count() * STRATA)
-    worse = _early(5.0, POWER_RUNS, SEED + 4)
-    held = _alarms(worse, doubt, alone / STRATA) / POWER_RUNS
-    unit = f"± {standard_error(held, POWER_RUNS):.3f}, {DEVICES} devices"
-    found.append(printed("past.held.crashes_times_5", round(held, 3), unit))
-    for times, place in ((5, 4), (8, 5)):
-        back = _alarms(_early(times, POWER_RUNS, SEED + place), margin, each)
-        share = back / POWER_RUNS
-        unit = f"± {standard_error(share, POWER_RUNS):.3f}, {DEVICES} devices"
-        found.append(printed(f"past.rolled_back.crashes_times_{times}", round(share, 3), unit))
+    same, week = _any_time(1.0, RUNS, SEED), _any_time(1.5, RUNS, SEED + 1)
+    found = [
+        ceiling("past.called_worse.at_the_margin", _alarms(_any_time(margin, RUNS, SEED + 2), margin, ALPHA), RUNS),
+        ceiling("past.called_worse.early_on_other_devices", _alarms(_early(1.0, RUNS, SEED + 3), margin, ALPHA), RUNS),
+        ceiling("past.called_worse.another_week", _alarms(week, margin, ALPHA), RUNS),
+        ceiling("past.held.no_change", _held(same, alone), RUNS, alone),
+        ceiling("past.held.early_on_other_devices", _held(_early(1.0, RUNS, SEED + 3), alone), RUNS, alone),
+        _printed("past.held.another_week", _held(week, alone), RUNS),
+    ]
+    for times, seed in ((5.0, SEED + 4), (8.0, SEED + 5)):
+        worse = _early(times, POWER_RUNS, seed)
+        name = f"crashes_times_{times:g}"
+        found.append(_printed(f"past.held_or_rolled_back.{name}", _held(worse, alone), POWER_RUNS))
+        found.append(_printed(f"past.rolled_back.{name}", _alarms(worse, margin, each), POWER_RUNS))
     return found
 
 
-def _held_by_another_week(doubt: float) -> Figure:
-    """What the narrow margin costs: a harmless release waits for a person because its week was a bad one."""
-    share = _alarms(_any_time(1.5, POWER_RUNS, SEED + 6), doubt, POLICY.promote_alpha / STRATA) / POWER_RUNS
-    return printed("past.held.another_week", round(share, 3), f"± {standard_error(share, POWER_RUNS):.3f}")
+def _printed(id: str, hits: int, runs: int) -> Figure:
+    share = hits / runs
+    return printed(id, round(share, 3), f"± {standard_error(share, runs):.3f} ({runs} runs, {DEVICES} devices)")
 
 
 def _any_time(times: float, runs: int, seed: int) -> World:
@@ -95,8 +91,23 @@ def _alarms(world: World, margin: float, alpha: float) -> int:
     )
 
 
+def _held(world: World, alpha: float) -> int:
+    """Runs in doubt at every look from the end of the soak until the stage pauses: those that never ship."""
+    return sum(
+        all(
+            doubtful(_past(int(before), int(crashes[look - 1]), look), POLICY.crashes.odds_margin, alpha)
+            for look in range(SOAK, PAUSED + 1)
+        )
+        for before, crashes in zip(world.before, world.after, strict=True)
+    )
+
+
 def _asked(before: int, after: int, look: int, margin: float, alpha: float) -> bool:
-    past = CrashPast(
+    # not above the margin in the sample: no bet is won
+    return after > margin * before and exceeds(_past(before, after, look), margin, alpha)
+
+
+def _past(before: int, after: int, look: int) -> CrashPast:
+    return CrashPast(
         Observed(before, DEVICES, DEVICES * BEFORE * FRAMES), Observed(after, DEVICES, DEVICES * look * FRAMES)
     )
-    return after > margin * before and exceeds(past, margin, alpha)  # not above it in the sample: no bet is won

@@ -23,6 +23,10 @@ BAD = {
     "p99_20_percent_on_one_class": Bundle(latency_log=LATENCY_20_PERCENT, harmed="npu-2t"),
     "quality_minus_03_db": Bundle(quality_loss_db=0.3),
 }
+LATE = {
+    "crash_02_to_1_percent_at_full_exposure": Bundle(late_crash=0.01),
+    "crash_02_to_2_percent_at_full_exposure": Bundle(late_crash=0.02),
+}
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,13 @@ def figures(
 ) -> list[Figure]:
     """All figures of decisions."""
     work = [Work(Bundle(), SEED + run, devices) for run in range(good_runs)]
-    for place, bundle in enumerate(BAD.values(), start=1):
+    for place, bundle in enumerate([*BAD.values(), *LATE.values()], start=1):
         work += [Work(bundle, SEED + 1_000 * place + run, devices) for run in range(bad_runs)]
     found = _run_all(work, tell)
-    bad = [found[good_runs + bad_runs * place : good_runs + bad_runs * (place + 1)] for place in range(len(BAD))]
-    return [*_good(found[:good_runs]), *_bad(bad), _wrong(bad)]
+    kinds = range(len(BAD) + len(LATE))
+    ended = [found[good_runs + bad_runs * kind : good_runs + bad_runs * (kind + 1)] for kind in kinds]
+    bad, late = ended[: len(BAD)], ended[len(BAD) :]
+    return [*_good(found[:good_runs]), *_bad(bad), _wrong(bad), *_late(late)]
 
 
 def _run_all(work: Sequence[Work], tell: Callable[[float, str], None]) -> list[Ending]:
@@ -88,6 +94,16 @@ def _bad(kinds: Sequence[Sequence[Ending]]) -> list[Figure]:
             ),
             Figure(f"bad.{name}.named", ", ".join(f"{metric} {n}" for metric, n in named) or "-", "", "printed", True),
         ]
+    return found
+
+
+def _late(kinds: Sequence[Sequence[Ending]]) -> list[Figure]:
+    """Crashes that begin when no control is left: everybody has the bundle by then, so no exposure is promised."""
+    found = []
+    for name, endings in zip(LATE, kinds, strict=True):
+        states = Counter(ending.state for ending in endings)
+        rest = f"of {len(endings)}, {states[RolloutState.PAUSED]} paused, {states[RolloutState.COMPLETED]} shipped"
+        found.append(Figure(f"late.{name}.rolled_back", states[RolloutState.ROLLED_BACK], rest, "printed", True))
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,13 +37,22 @@ ONLINE = 0.6  # chance that a device comes online between two looks
 
 @dataclass(frozen=True)
 class Bundle:
-    """How devices do on a bundle. `harmed` is the class that latency harm is limited to, or empty for all."""
+    """How devices do on a bundle. `harmed` is the class that latency harm is limited to, or empty for all.
+
+    `late_crash` is the share that crashes once everybody has it; None for a bundle that does not wait.
+    """
 
     crash: float = 0.002
     trial_failure: float = 0.002
     latency_log: float = 0.0
     quality_loss_db: float = 0.0
     harmed: str = ""
+    late_crash: float | None = None
+
+    def at(self, points: int) -> Bundle:
+        """As it is at an exposure."""
+        late = self.late_crash if points == BUCKETS else None
+        return self if late is None else replace(self, crash=late)
 
 
 OLD = Bundle(trial_failure=0.0)
@@ -100,7 +109,7 @@ class Population:
         new = online & exposed & ~self.started
         self.started |= new
         self.failed |= new & (self.luck < bundle.trial_failure)
-        self.canary.add(online & self.started & ~self.failed & ~new, bundle, self)
+        self.canary.add(online & self.started & ~self.failed & ~new, bundle.at(points), self)
         self.control.add(online & ~exposed, OLD, self)
 
     def fleet(self) -> Mapping[str, npt.NDArray[np.int64]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from benchmarks.judging import before_after
 from benchmarks.judging.before_after import World as Drawn
@@ -15,7 +16,7 @@ from services.kit.database import transaction
 from services.releases import ticks
 from services.releases.models import DecisionRow
 from services.releases.verdict import Decision, Finding, Judgement, VerdictPolicy, judge
-from services.releases.verdict.past import CrashPast, Observed, exceeds, pooled, ratio_lower_bound
+from services.releases.verdict.past import CrashPast, Observed, doubtful, exceeds, pooled, ratio_lower_bound
 from tests.releases.conftest import OLD
 from tests.releases.test_verdict_wired import seen
 from tests.releases.world import HOUR, World
@@ -40,14 +41,24 @@ def test_only_far_more_crashes_than_the_same_devices_had_before_are_certain(
 def test_more_time_is_expected_to_bring_more_crashes_and_less_time_is_not_expected_to_bring_fewer() -> None:
     assert exceeds(past(15, 60), 1.25, 0.05)
     assert not exceeds(past(15, 60, frames=3.0), 1.25, 0.05)
+    assert doubtful(past(15, 60, frames=3.0), 1.25, 0.05), "doubt does not go away by waiting"
     assert past(15, 15, frames=0.1).growth == 1.0, "devices that crash early have crashed by then"
 
 
 def test_without_a_crash_before_a_few_after_are_no_proof() -> None:
     assert not exceeds(past(0, 6), 1.25, 0.05)
+    assert not doubtful(past(0, 3), 1.25, 0.05)
     assert ratio_lower_bound(past(0, 0), 0.05) == 0.0
     assert math.isnan(past(0, 0).ratio)
     assert pooled([CrashPast(Observed(0, 0, 0.0), Observed(9, 10, 1.0))]) is None, "no past, no word"
+
+
+@pytest.mark.parametrize("crashes", [3, 40, 400])
+def test_doubt_is_the_exact_binomial_tail_and_rare_at_the_margin(crashes: int) -> None:
+    for total in (crashes, 2 * crashes):
+        law = binom(total, 1.25 / 2.25)
+        raised = [one for one in range(total + 1) if doubtful(past(total - one, one), 1.25, 0.05)]
+        assert raised == [one for one in range(total + 1) if law.sf(one - 1) <= 0.05]
 
 
 def test_classes_together_grow_as_the_one_that_grew_most() -> None:
@@ -62,6 +73,7 @@ def test_a_bundle_that_crashes_as_the_old_one_is_seldom_called_worse_at_any_look
     margin = POLICY.crashes.odds_margin
     drawn: Drawn = {"any_time": before_after._any_time, "early": before_after._early}[world](1.0, runs, 1)
     assert ceiling("", before_after._alarms(drawn, margin, 0.05), runs).ok
+    assert ceiling("", before_after._held(drawn, 0.05), runs).ok
 
 
 def found(judgement: Judgement) -> Finding:
@@ -73,13 +85,13 @@ def found(judgement: Judgement) -> Finding:
 def test_certain_harm_rolls_back_and_doubt_holds_the_release() -> None:
     quiet = seen()
     name = quiet.strata[0].name
-    judged = {after: judge(replace(quiet, past={name: past(15, after)}), POLICY, 1.0, 5) for after in (15, 70, 150)}
+    judged = {after: judge(replace(quiet, past={name: past(15, after)}), POLICY, 1.0, 5) for after in (15, 45, 150)}
     assert [one.decision for one in judged.values()] == [Decision.PROMOTE, Decision.CONTINUE, Decision.ROLLBACK]
-    assert f"crashes_against_past in {name} leans to harm" in judged[70].reasons
+    assert f"crashes_against_past in {name} leans to harm" in judged[45].reasons
     assert judged[150].worst is not None
     assert judged[150].worst.metric == "crashes_against_past"
     assert found(judge(quiet, POLICY, 1.0, 5)) is Finding.UNASKED, "while there is a control"
-    for one in judged[70].readings:
+    for one in judged[45].readings:
         numbers = (one.estimate, one.low, one.high)
         assert one.estimate is None or all(number is not None and math.isfinite(number) for number in numbers)
 

@@ -50,7 +50,7 @@ def crash_reading(
     return reading, (Cell(guard.name, stratum.name, log_e),)
 
 
-def past_reading(evidence: Evidence, stratum: Stratum, policy: VerdictPolicy, alpha: float, strata: int) -> Looked:
+def past_reading(evidence: Evidence, stratum: Stratum, policy: VerdictPolicy, alpha: float) -> Looked:
     """First crashes of devices against their own time as control, once no control is left.
 
     Another time is a weaker comparison, so the margin of a roll back is wider than beside a control; what exceeds the
@@ -62,7 +62,7 @@ def past_reading(evidence: Evidence, stratum: Stratum, policy: VerdictPolicy, al
         nothing = Reading(CRASHES_AGAINST_PAST, stratum.name, 0, 0, None, None, None, margin, Finding.UNASKED)
         return nothing, (Cell(CRASHES_AGAINST_PAST, stratum.name, 0.0),)
     low = past.ratio_lower_bound(known, alpha)
-    doubt = past.exceeds(known, guard.odds_margin, policy.promote_alpha / strata)
+    doubt = past.doubtful(known, guard.odds_margin, policy.promote_alpha)
     reading = Reading(
         metric=CRASHES_AGAINST_PAST,
         stratum=stratum.name,

@@ -104,7 +104,7 @@ def _readings(
     few = policy.tolerated_devices / max(evidence.fleet_devices, 1)
     found = [rate_reading(rate, stratum, policy, alpha, next_share, few) for rate in policy.rates for stratum in strata]
     found += [crash_reading(evidence, stratum, policy, alpha, next_share, few, memory) for stratum in strata]
-    found += [past_reading(evidence, stratum, policy, alpha, len(strata)) for stratum in strata]
+    found += [past_reading(evidence, stratum, policy, alpha) for stratum in strata]
     for mean in policy.means:
         for stratum in strata:
             parts = evidence.strata if stratum.name == POOLED else (stratum,)

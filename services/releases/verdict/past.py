@@ -6,10 +6,11 @@ what would be expected of them `after`, and a test supermartingale bets that mor
 Nobody knows how crashes spread over a device's time: devices that tend to crash may do so early, or any device at any
 time. So the expectation grows by devices or by frames, whichever grew more. Counting devices is right while `after` is
 no longer than `before`, however crashes fall; counting frames is right beyond that where crashes do not become more
-frequent with a device's time. The truth is at most the larger one.
+frequent with a device's time. The truth is at most the larger one. Doubt counts devices alone: else it would go away by
+waiting, once the devices that crash early have crashed.
 
-Invariants: pure; exact for rare crashes at every number of looks (a bound of the past at half of alpha, a bet at the
-other half); who crashed before is not in `after`; without a past nothing is said.
+Invariants: pure; `exceeds` is exact for rare crashes over all looks together (a bound of the past at half of alpha, a
+bet at the other half), `doubtful` at each; who crashed before is not in `after`; without a past nothing is said.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaincinv
+from scipy.special import betainc, gammaincinv
 
 from services.releases.verdict.crashes import LOG_ODDS, log_wealth_above
 
@@ -46,7 +47,8 @@ class CrashPast:
 
     before: Observed
     after: Observed
-    growth_floor: float = 0.0
+    least_growth: float = 0.0
+    least_devices_growth: float = 0.0
 
     @property
     def comparable(self) -> bool:
@@ -56,8 +58,12 @@ class CrashPast:
     @property
     def growth(self) -> float:
         """How many times the past's crashes would be expected if nothing had changed."""
-        devices, frames = self.after.devices / self.before.devices, self.after.frames / self.before.frames
-        return max(devices, frames, self.growth_floor)
+        return max(self.devices_growth, self.after.frames / self.before.frames, self.least_growth)
+
+    @property
+    def devices_growth(self) -> float:
+        """The same by devices alone."""
+        return max(self.after.devices / self.before.devices, self.least_devices_growth)
 
     @property
     def ratio(self) -> float:
@@ -73,12 +79,21 @@ def pooled(pasts: Iterable[CrashPast]) -> CrashPast | None:
         return None
     none = Observed(0, 0, 0.0)
     before, after = sum((one.before for one in known), none), sum((one.after for one in known), none)
-    return CrashPast(before, after, max(one.growth for one in known))
+    return CrashPast(before, after, max(one.growth for one in known), max(one.devices_growth for one in known))
 
 
 def exceeds(past: CrashPast, margin: float, alpha: float) -> bool:
     """Whether more than `margin` times the past's crashes came, for certain at level `alpha` over all looks."""
     return bool(log_wealth_above(_log_likelihood(past, alpha), margin) >= math.log(2.0 / alpha))
+
+
+def doubtful(past: CrashPast, margin: float, alpha: float) -> bool:
+    """Whether so many crashes came at this look that `margin` times the past's is refuted at level `alpha`."""
+    crashed, expected = past.after.crashes, margin * past.devices_growth
+    if crashed == 0:
+        return False
+    share = expected / (1.0 + expected)
+    return bool(betainc(crashed, past.before.crashes + 1, share) <= alpha)  # P(binomial >= crashed)
 
 
 def ratio_lower_bound(past: CrashPast, alpha: float) -> float:
