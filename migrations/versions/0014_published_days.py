@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0070_published_days"
-down_revision = "0040_targeting"
+revision = "0014_published_days"
+down_revision = "0013_targeting"
 branch_labels = None
 depends_on = None
 

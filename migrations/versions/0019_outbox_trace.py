@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0091_outbox_trace"
-down_revision = "0090_claims"
+revision = "0019_outbox_trace"
+down_revision = "0018_claims"
 branch_labels = None
 depends_on = None
 

@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0090_claims"
-down_revision = "0081_device_history"
+revision = "0018_claims"
+down_revision = "0017_device_history"
 branch_labels = None
 depends_on = None
 

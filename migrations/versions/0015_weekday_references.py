@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0071_weekday_references"
-down_revision = "0070_published_days"
+revision = "0015_weekday_references"
+down_revision = "0014_published_days"
 branch_labels = None
 depends_on = None
 

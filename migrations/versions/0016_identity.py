@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0080_identity"
-down_revision = "0071_weekday_references"
+revision = "0016_identity"
+down_revision = "0015_weekday_references"
 branch_labels = None
 depends_on = None
 

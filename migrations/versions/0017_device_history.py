@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0081_device_history"
-down_revision = "0080_identity"
+revision = "0017_device_history"
+down_revision = "0016_identity"
 branch_labels = None
 depends_on = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0020_sealed_bundles"
+revision = "0012_sealed_bundles"
 down_revision = "0011_ddi"
 branch_labels = None
 depends_on = None

@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0040_targeting"
-down_revision = "0020_sealed_bundles"
+revision = "0013_targeting"
+down_revision = "0012_sealed_bundles"
 branch_labels = None
 depends_on = None
 
