@@ -2,10 +2,10 @@
 
 Truly bad: the condition costs the shipped upscaler 3 dB or more of luma PSNR on this frame against a healthy call of
 the same clip (the error has doubled), measured on held-out clips under 17 known degradations. Found: through the
-device's own chain (`benchmarks/mining/chain.py`), which looks at the picture and at the decoder's quantisers; what the
-picture alone finds is printed beside it. Good calls: 100 simulated hours of held-out clips at crf 18 to 26, each hour a
-device with a full token bucket. Only 24 frames of five views and five qualities are behind those hours; what they can
-tell is how scores of known good scenes spread, not what the world's calls look like.
+device's own chain (`benchmarks/mining/chain.py`), by the quality net, the decoder's quantisers and two plain signs of
+the picture; what the net alone finds is printed beside it. Good calls: 100 simulated hours of held-out clips at crf 18
+to 26, each hour a device with a full token bucket. Only 24 frames of five views and five qualities are behind those
+hours; what they can tell is how scores of known good scenes spread, not what the world's calls look like.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def figures(
         Figure("definition", BAD_DB, "dB lost against a healthy call of the same frame = truly bad", "printed", True),
         Figure("bad_frames", bad, f"of {frames} frames in {len(calls)} calls", "printed", True),
         at_least("recall", round(recall, 4), "of truly bad frames under all 17 degradations", RECALL),
-        Figure("recall_blind", round(blind, 4), "of them by the pictures alone, without the stream", "printed", True),
+        Figure("recall_net", round(blind, 4), "of them by the quality net alone", "printed", True),
         at_least("recall_low_light", round(fitted, 4), "of truly bad frames in low light over a bad network", RECALL),
         Figure("precision", round(precision, 4), "of found frames are truly bad", "printed", True),
         *good_figures(good, tau, settings, hours, call_s),

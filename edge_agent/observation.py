@@ -12,9 +12,10 @@ from edge_agent.disk import Disk
 from edge_agent.enrol import Identity
 from edge_agent.held import HeldReports
 from edge_agent.observers.drift import DriftObserver, Evidence
+from edge_agent.observers.evidence import hardness
 from edge_agent.observers.hard import HardFrame, HardMiner, HardSettings, Origin
 from edge_agent.observers.health import Played
-from edge_agent.observers.stream import hardness
+from edge_agent.observers.signs import signs_of
 from edge_agent.outbox import Kind, Outbox
 from edge_agent.picture import Pixels, motion_between
 from edge_agent.playback import Playback
@@ -72,7 +73,9 @@ class Observation:
             self.tags,
             self._identity.pseudonym(day_of(now), observer.embedding_id),
         )
-        judged = HardFrame(seen.features, hardness(score, observer.tau, frame.quantiser), motion)
+        judged = HardFrame(
+            seen.features, hardness(score, observer.tau, frame.quantiser, signs_of(frame.pixels)), motion
+        )
         segment = self._hard.observe(judged, observer.tau, now, origin)
         if segment is not None and self._outbox.put(Kind.SEGMENT, segment.model_dump_json().encode()):
             self.segments += 1

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contracts.statistics import ObserverParameters
-from edge_agent.observers.stream import hardness
+from edge_agent.observers.evidence import hardness
+from edge_agent.observers.signs import signs_of
 from edge_agent.picture import motion_between
 from flows.data.clips import Frames
 from flows.data.codec import Received
@@ -39,7 +40,7 @@ class View:
 @dataclass(frozen=True)
 class Watched:
     """What a device sees: features u8 [n, rows, cols, 16], scores in dB [n], motion in LSB [n], and the scores of the
-    pictures alone, without the stream [n].
+    quality net alone [n].
     """
 
     features: NDArray[np.uint8]
@@ -49,7 +50,7 @@ class Watched:
 
     @property
     def blind(self) -> Watched:
-        """The same without what the stream says."""
+        """The same by the quality net alone."""
         return replace(self, scores=self.pictures)
 
 
@@ -70,12 +71,12 @@ class Eyes:
         self._runner, self._observer = QualityRunner(quality_model), observer
 
     def watch(self, received: Received) -> Watched:
-        """Look at received frames, and at what their decoder says, as a device does."""
+        """Look at received frames, at plain signs in them and at what their decoder says, as a device does."""
         low, tau = received.frames, self._observer.tau
         seen = self._runner.observe(low)
         pictures = np.array([self._observer.score(embedding) for embedding in seen.embedding])
-        both = zip(pictures, received.quantisers, strict=True)
-        scores = np.array([hardness(float(score), tau, float(quantiser)) for score, quantiser in both])
+        every = zip(pictures, received.quantisers, low, strict=True)
+        scores = np.array([hardness(float(score), tau, float(step), signs_of(frame)) for score, step, frame in every])
         before = [None, *low[:-1]]
         motion = [motion_between(a, b) for a, b in zip(before, low, strict=True)]
         return Watched(seen.features, scores, np.array(motion), pictures)
