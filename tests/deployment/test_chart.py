@@ -131,7 +131,7 @@ def test_production_scales_and_the_deployments_leave_the_count_to_the_autoscaler
     assert metrics[1]["external"]["metric"]["selector"]["matchLabels"] == {"queue": "builds"}
     for found in of_kind(objects, "Deployment"):
         assert ("replicas" in found["spec"]) != (found["metadata"]["name"] in scaled), found["metadata"]["name"]
-    assert len(of_kind(objects, "PodDisruptionBudget")) == 11
+    assert len(of_kind(objects, "PodDisruptionBudget")) == 12
     assert of_kind(objects, "StatefulSet") == []
 
 
