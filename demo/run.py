@@ -116,9 +116,7 @@ def _last_figures(stage: Stage, act: FirstAct) -> list[Figure]:
         for row in series
     ]
     on_new = sum(device["running_digest"] == act.digest for device in devices)
-    people = sum(
-        entry["actor"].startswith("operator") and entry["action"] not in SETTING_UP for entry in stage.observer.audit()
-    )
+    people = sum(_by_a_person(entry) for entry in stage.observer.audit())
     people += sum(int(rollout.get("human_actions", 0)) for rollout in sight.rollouts)
     return [
         *judge.size_figures(stage.embedded.info.database_url),
@@ -132,7 +130,8 @@ def _by_a_person(entry: Json) -> bool:
     return str(entry["actor"]).startswith("operator") and entry["action"] not in SETTING_UP
 
 
-SETTING_UP = frozenset({"enrolment-token.created"})
+SETTING_UP = frozenset({"enrolment-token.created", "content-keys.rotated"})
+"""Done once, before the first day: tokens that devices join with, and the master key that bundles are sealed under."""
 """What `edgeloop up` does at its start with the operator's token, before the loop runs."""
 
 
