@@ -20,7 +20,6 @@ from flows.data.degrade import Degradation, receive
 from flows.data.pairs import View, load_view
 from flows.embedder import SegmentEmbedder
 from flows.errors import FlowError
-from flows.medoids import masses, medoids
 
 Vectors = NDArray[np.float32]
 Progress = Callable[[str, float], None]
@@ -204,7 +203,7 @@ class _Search:
     def cover(
         self, cluster: TargetCluster, reached: NDArray[np.bool_], eps: float
     ) -> tuple[list[StandIn], NDArray[np.bool_]]:
-        """Take the candidates that together lie nearest to the members, heaviest first, then whatever reaches the rest.
+        """Take the candidates that members lie nearest to, most members first, then whatever reaches the rest.
 
         Being within `eps` is enough to count as reached, but not to be chosen: the nearest condition is the likeliest.
         """
@@ -213,14 +212,14 @@ class _Search:
             return [], reached
         candidates = list(self._candidates.values())
         distances = np.stack([_distances(cluster.members, c.vectors).min(axis=1) for c in candidates])
-        unreached = distances[:, ~reached]
-        chosen = medoids(unreached, self._space.nearest)
+        wins = np.bincount(distances[:, ~reached].argmin(axis=0), minlength=len(candidates))
+        chosen = [int(index) for index in np.argsort(-wins, kind="stable")[: self._space.nearest] if wins[index]]
         found: list[StandIn] = []
         covered = reached.copy()
-        for index, mass in zip(chosen, masses(unreached, chosen), strict=True):
+        for index in chosen:
             hits = distances[index] <= eps
-            if hits.any() and mass:
-                found.append(_stand_in(cluster, candidates[index], distances[index], mass))
+            if hits.any():
+                found.append(_stand_in(cluster, candidates[index], distances[index], int(wins[index])))
                 covered |= hits
         while not covered.all() and len(found) < self._space.max_stand_ins:
             new = ((distances <= eps) & ~covered).sum(axis=1)

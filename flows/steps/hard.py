@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flows.data.corpus import Clip, Split
 from flows.data.degrade import NORMAL_VARIETY, Degradation, degrade
@@ -14,12 +12,15 @@ from flows.data.pairs import Pair, PairSet, View, load_view, make_pairs
 from flows.data.texture import textured
 from flows.embedder import SegmentEmbedder
 from flows.errors import FlowError
-from flows.hardset import HardSet, Landed, TargetCluster, Vectors, build_hard_set, training_vectors
-from flows.medoids import medoids
+from flows.hardset import HardSet, Landed, build_hard_set, training_vectors
 from flows.run_folder import Json
 from flows.steps.collect import target_clusters
 from flows.steps.context import RunContext
+from flows.steps.harm import HARM_DB, measured_harm
+from flows.steps.parent import parent_network
+from flows.tasks.training import one_thread
 from flows.tasks.vsr.material import HARD_VIEWS, NORMAL_VIEWS
+from flows.tasks.vsr.metrics import as_upscaler
 
 NORMAL_CONDITIONS = NORMAL_VARIETY[::2]
 MAX_CONDITIONS = 10
@@ -45,12 +46,16 @@ def find_hard_set(run: RunContext, collected: Json) -> Json:
     embedder = SegmentEmbedder(run.parent.quality)
     present = parent_vectors(run, embedder)
     training = np.concatenate([landed.vectors for landed in present])
-    clusters = target_clusters(collected)
     found = build_hard_set(
-        clusters, run.training_clips, embedder, training, float(collected["eps"]),
+        target_clusters(collected), run.training_clips, embedder, training, float(collected["eps"]),
         progress=lambda what, share: run.progress(f"hard set: {what}", share),
     )  # fmt: skip
-    return _to_json(found, choose_conditions(found, clusters))
+    run.progress("hard set: what each condition costs the model", 0.95)
+    clips = {clip.id: clip for clip, _ in run.training_clips}
+    looked_at = [(clips[one.clip], one.view, one.degradation) for one in found.stand_ins]
+    with one_thread():
+        harm = measured_harm(looked_at, as_upscaler(parent_network(run)))
+    return _to_json(found, harm)
 
 
 def parent_vectors(run: RunContext, embedder: SegmentEmbedder) -> list[Landed]:
@@ -60,31 +65,18 @@ def parent_vectors(run: RunContext, embedder: SegmentEmbedder) -> list[Landed]:
 
 
 def hard_conditions(hard: Json) -> tuple[Degradation, ...]:
-    """The conditions to train under, heaviest first."""
-    return tuple(Degradation(**condition) for condition in hard["conditions"])
+    """At most ten distinct conditions of the accepted stand-ins that harm the model, most members reached first.
 
-
-def choose_conditions(found: HardSet, clusters: Sequence[TargetCluster]) -> tuple[Degradation, ...]:
-    """At most ten conditions of accepted stand-ins that together lie nearest to the members of all clusters.
-
-    There are a hundred stand-ins that reached nearly equal numbers of members; the ten heaviest leave whole clusters
-    far from any. Each condition is where its stand-ins land.
+    A condition harms when it costs `HARM_DB` or more on average over its stand-ins. Where none does, all count.
     """
-    conditions = found.degradations
-    if not conditions:
-        return ()
-    members = np.concatenate([cluster.members for cluster in clusters]).astype(np.float64)
-    distances = np.stack([_nearest(members, _landed(found, condition)) for condition in conditions])
-    return tuple(conditions[index] for index in medoids(distances, MAX_CONDITIONS))
-
-
-def _landed(found: HardSet, condition: Degradation) -> Vectors:
-    return np.concatenate([one.vectors for one in found.stand_ins if one.degradation == condition])
-
-
-def _nearest(members: NDArray[np.float64], vectors: Vectors) -> NDArray[np.float64]:
-    """[members]: distance to the nearest vector."""
-    return np.asarray(np.linalg.norm(members[:, None] - vectors[None], axis=2).min(axis=1))
+    weight: dict[Degradation, int] = {}
+    harms: dict[Degradation, list[float]] = {}
+    for row in hard["stand_ins"]:
+        condition = Degradation(**row["degradation"])
+        weight[condition] = weight.get(condition, 0) + int(row["reached"])
+        harms.setdefault(condition, []).append(float(row.get("harm_db", HARM_DB)))
+    harmful = [condition for condition in weight if sum(harms[condition]) >= HARM_DB * len(harms[condition])]
+    return tuple(sorted(harmful or weight, key=lambda condition: -weight[condition]))[:MAX_CONDITIONS]
 
 
 def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
@@ -122,9 +114,8 @@ def _textured_pairs(clips: tuple[Clip, ...]) -> list[Pair]:
     return pairs
 
 
-def _to_json(found: HardSet, conditions: Sequence[Degradation]) -> Json:
+def _to_json(found: HardSet, harm: dict[tuple[str, Degradation], float]) -> Json:
     return {
-        "conditions": [asdict(condition) for condition in conditions],
         "eps": found.eps,
         "coverage_before": found.coverage_before,
         "coverage_after": found.coverage_after,
@@ -141,6 +132,7 @@ def _to_json(found: HardSet, conditions: Sequence[Degradation]) -> Json:
                 "vectors": s.vectors.tolist(),
                 "distance": s.distance,
                 "reached": s.reached,
+                "harm_db": harm.get((s.clip, s.degradation), HARM_DB),
             }
             for s in found.stand_ins
         ],

@@ -14,6 +14,7 @@ from flows.search.table import OperatorTable, measure_table
 from flows.search.widen import contains, widenings
 from flows.steps.context import RunContext
 from flows.steps.hard import TrainingPairs
+from flows.steps.parent import parent_network
 from flows.tasks.training import Budget
 from flows.tasks.vsr.architecture import Architecture
 from flows.tasks.vsr.inherit import inherit
@@ -135,13 +136,6 @@ def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPa
     if _validated(own, pairs) > _validated(inherited, pairs):
         return own, "supernet"
     return inherited, "production"
-
-
-def parent_network(run: RunContext) -> VsrNet:
-    """The production network in float: its own weights when they were kept, else the supernet's slice."""
-    if run.parent.weights is not None:
-        return load_net(run.parent.weights.read_bytes())
-    return load_supernet(run.parent.supernet).extract(run.parent.architecture)
 
 
 def _validated(net: VsrNet, pairs: TrainingPairs) -> float:

@@ -1,46 +1,51 @@
-"""The conditions that training gets lie near every cluster, not near the heaviest stand-ins only."""
+"""Conditions that training gets are those that hurt the model, and of these the ones that most members lie near to."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import asdict
+from pathlib import Path
 
-from flows.data.degrade import Degradation
+import pytest
+
+from flows.data.corpus import Split, default_corpus
+from flows.data.degrade import HARD, Degradation
 from flows.data.pairs import View
-from flows.hardset import HardSet, StandIn, TargetCluster
-from flows.steps.hard import MAX_CONDITIONS, choose_conditions, hard_conditions
+from flows.run_folder import Json
+from flows.steps.hard import MAX_CONDITIONS, hard_conditions
+from flows.steps.harm import HARM_DB, measured_harm
+from flows.tasks.vsr.metrics import as_upscaler
+
+MILD, NOISY, COARSE = Degradation(gain=0.5, crf=21.0), Degradation(noise=20.0), Degradation(crf=38.0)
 
 
-def stand_in(cluster: str, noise: float, place: float, reached: int) -> StandIn:
-    vectors = np.full((2, 32), place, np.float32)
-    return StandIn(cluster, "clip", View(), Degradation(gain=0.5, noise=noise), vectors, 0.0, reached)
+def row(condition: Degradation, reached: int, harm: float) -> Json:
+    return {"degradation": asdict(condition), "reached": reached, "harm_db": harm}
 
 
-def hard_set(*stand_ins: StandIn) -> HardSet:
-    return HardSet(stand_ins, 0.1, {}, {}, {}, len(stand_ins))
+def test_a_condition_that_costs_the_model_nothing_is_left_out_however_many_members_lie_near() -> None:
+    hard = {"stand_ins": [row(MILD, 50, 0.8), row(NOISY, 3, 4.0), row(COARSE, 9, 6.0)]}
+    assert hard_conditions(hard) == (COARSE, NOISY)
 
 
-def test_a_light_cluster_far_away_gets_a_condition() -> None:
-    """Twelve stand-ins of one dense cluster weigh more, each, than the only one of a small cluster."""
-    dense = [stand_in("dense", noise, 0.001 * noise, 9) for noise in range(1, 13)]
-    lone = stand_in("lone", 30.0, 1.0, 2)
-    members = np.concatenate([one.vectors for one in dense])
-    clusters = [TargetCluster("dense", members), TargetCluster("lone", np.full((2, 32), 1.0, np.float32))]
-    chosen = choose_conditions(hard_set(*dense, lone), clusters)
-    assert len(chosen) <= MAX_CONDITIONS
-    assert lone.degradation in chosen
-    heaviest = sorted((*dense, lone), key=lambda one: -one.reached)[:MAX_CONDITIONS]
-    assert lone not in heaviest
+def test_the_mean_over_its_stand_ins_decides() -> None:
+    hard = {"stand_ins": [row(NOISY, 5, HARM_DB + 2), row(NOISY, 5, HARM_DB - 1), row(COARSE, 1, HARM_DB - 0.1)]}
+    assert hard_conditions(hard) == (NOISY,)
 
 
-def test_the_condition_that_most_members_lie_near_comes_first() -> None:
-    near, far = stand_in("a", 1.0, 0.0, 5), stand_in("b", 2.0, 1.0, 5)
-    clusters = [TargetCluster("a", np.zeros((2, 32), np.float32)), TargetCluster("b", np.ones((7, 32), np.float32))]
-    assert choose_conditions(hard_set(near, far), clusters) == (far.degradation, near.degradation)
+def test_where_no_condition_hurts_all_count_and_ten_are_enough() -> None:
+    many = [Degradation(gain=0.3 + 0.02 * index) for index in range(15)]
+    chosen = hard_conditions({"stand_ins": [row(one, index, 0.1) for index, one in enumerate(many)]})
+    assert chosen == tuple(reversed(many))[:MAX_CONDITIONS]
 
 
-def test_without_stand_ins_there_is_no_condition() -> None:
-    assert choose_conditions(hard_set(), [TargetCluster("a", np.zeros((1, 32), np.float32))]) == ()
+def test_stand_ins_of_a_run_that_was_begun_before_harm_was_measured_all_count() -> None:
+    old = [{"degradation": asdict(MILD), "reached": 2}]
+    assert hard_conditions({"stand_ins": old}) == (MILD,)
 
 
-def test_conditions_come_back_from_the_record() -> None:
-    assert hard_conditions({"conditions": [{"gain": 0.5, "noise": 3.0}]}) == (Degradation(gain=0.5, noise=3.0),)
+@pytest.mark.parametrize(("condition", "harms"), [(MILD, False), (NOISY, True), (COARSE, True), (HARD, True)])
+def test_harm_is_measured_with_the_model_itself(condition: Degradation, harms: bool) -> None:
+    upscale = as_upscaler((Path(__file__).resolve().parents[2] / "seeds" / "v1.onnx").read_bytes())
+    clip = next(one for one in default_corpus().of(Split.TRAIN) if one.id == "bikes/1")
+    found = measured_harm([(clip, View(scale=1), condition)], upscale)
+    assert (found[clip.id, condition] >= HARM_DB) is harms

@@ -14,10 +14,8 @@ from flows.steps.ship import register_training_set
 from services.curation.domain.leakage import leakage
 from tests.support.flow_twin import FlowPlatformTwin
 
-HARD: Json = {
-    "conditions": [{"gain": 0.5, "noise": 8.0, "crf": 27.0}],
-    "stand_ins": [{"clip": "street", "degradation": {"gain": 0.5, "noise": 8.0, "crf": 27.0}, "vectors": [[0.5] * 32]}],
-}
+STAND_IN = {"clip": "street", "degradation": {"gain": 0.5, "noise": 8.0, "crf": 27.0}, "vectors": [[0.5] * 32]}
+HARD: Json = {"stand_ins": [{**STAND_IN, "reached": 3}]}
 
 
 def context(folder: Path, twin: FlowPlatformTwin) -> RunContext:
