@@ -31,6 +31,7 @@ router = APIRouter(tags=["curation"])
 Reader = Annotated[Subject, requires("curation:read")]
 Writer = Annotated[Subject, requires("curation:write")]
 RunId = Annotated[str | None, Query(max_length=64, description="default: the newest finished run")]
+CohortName = Annotated[str | None, Query(max_length=80)]
 Name = Annotated[str, Path(max_length=80)]
 
 
@@ -57,12 +58,17 @@ class LeakingTraining(Conflict):
 
 
 @router.get("/v1/clusters", responses=declare(NoSuchRun))
-def list_clusters(_: Reader, session: SessionDep, page: PageDep, run_id: RunId = None) -> ClusterPage:
-    """Clusters of a run with their coverage by the newest training set; empty while no run has finished."""
+def list_clusters(
+    _: Reader, session: SessionDep, page: PageDep, run_id: RunId = None, cohort: CohortName = None
+) -> ClusterPage:
+    """Clusters of a run with their coverage by the newest training set; empty while no run has finished.
+
+    With `cohort` those that have members of it.
+    """
     run = _run(session, run_id)
     if run is None:
         return ClusterPage(items=[])
-    rows = queries.clusters(session, run.id, page)
+    rows = queries.clusters(session, run.id, page, cohort)
     made = page_of(rows, page, lambda row: queries.cluster(session, row), lambda row: (row.label,))
     return ClusterPage(items=made.items, next_cursor=made.next_cursor, run_id=run.id)
 

@@ -25,9 +25,11 @@ from services.curation.schemas import (
 from services.kit.pages import PageRequest
 
 
-def clusters(session: Session, run_id: str, request: PageRequest) -> Sequence[ClusterRow]:
-    """Return up to `limit + 1` clusters of a run by label."""
+def clusters(session: Session, run_id: str, request: PageRequest, cohort: str | None = None) -> Sequence[ClusterRow]:
+    """Return up to `limit + 1` clusters of a run by label; with a cohort those that have members of it."""
     statement = select(ClusterRow).where(ClusterRow.run_id == run_id).order_by(ClusterRow.label)
+    if cohort is not None:
+        statement = statement.where(ClusterRow.cohorts.has_key(cohort))
     if request.after is not None:
         statement = statement.where(ClusterRow.label > int(request.after[0]))
     return session.scalars(statement.limit(request.limit + 1)).all()

@@ -12,6 +12,7 @@ from services.dashboard import (
     audit,
     charts,
     devices,
+    drift,
     drift_settings,
     languages,
     releases,
@@ -30,7 +31,7 @@ from services.dashboard.sessions import Session
 from services.kit.settings import settings
 
 router = APIRouter(include_in_schema=False)
-for part in (signing, languages, account, releases, devices, audit, drift_settings, actions):
+for part in (signing, languages, account, releases, devices, drift, audit, drift_settings, actions):
     router.include_router(part.router)
 
 YEAR_S = 365 * 86_400

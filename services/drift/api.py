@@ -56,9 +56,15 @@ def list_drift_series(
     cohort: Annotated[str | None, Query(max_length=80)] = None,
     embedding_id: Annotated[str | None, Query(max_length=64)] = None,
     from_day: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    from_cohort: Annotated[str | None, Query(max_length=80)] = None,
+    to_cohort: Annotated[str | None, Query(max_length=80)] = None,
 ) -> Page[CohortDayDetail]:
-    """Verdicts by cohort and day, for plots; by default of the newest embedding."""
-    rows = queries.series(session, page, embedding_id, cohort, from_day)
+    """Verdicts by cohort and day, for plots; by default of the newest embedding.
+
+    `from_cohort` and `to_cohort` bound the names, both included, in the order of `/v1/cohorts`: a page of cohorts asks
+    for its own days only.
+    """
+    rows = queries.series(session, page, embedding_id, cohort, from_day, (from_cohort, to_cohort))
     return page_of(rows, page, queries.cohort_day, lambda row: (row.day, row.cohort))
 
 

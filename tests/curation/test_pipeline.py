@@ -111,6 +111,18 @@ def test_segments_become_clusters_that_the_api_shows(client: ApiClient, tokens: 
     assert (run["state"], run["segments"], run["noise"]) == ("done", 50, 0)
 
 
+def test_clusters_of_a_cohort_are_those_with_members_of_it(client: ApiClient, tokens: Tokens) -> None:
+    for index in range(50):
+        level, scene = (4, "street") if index < 20 else (11, "office")
+        tags = {"device_class": "npu-4t", "scenario": scene}
+        service.take_segment(upload(f"s{index:03d}", level, index, tags=tags), NOW)
+    cluster(client, tokens)
+    street = client.get("/curation/v1/clusters", token=tokens.service, params={"cohort": "npu-4t/street"}).json()
+    assert [item["cohorts"] for item in street["items"]] == [{"npu-4t/street": 20}]
+    nobody = client.get("/curation/v1/clusters", token=tokens.service, params={"cohort": "npu-4t/' OR 1"}).json()
+    assert nobody["items"] == []
+
+
 def test_coverage_rises_when_the_missing_condition_is_trained_on(client: ApiClient, tokens: Tokens) -> None:
     two_conditions()
     cluster(client, tokens)

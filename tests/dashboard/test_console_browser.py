@@ -31,6 +31,10 @@ PAGES = {
     "settings": "/console/settings",
     "setting-change": "/console/settings/change?name=z_threshold",
     "account": "/console/account",
+    "drift": "/console/drift",
+    "cohort": "/console/drift/npu-4t/indoor-night",
+    "drift": "/console/drift",
+    "cohort": "/console/drift/npu-4t/indoor-night",
     "forbidden": "/console/kill-switch",
     "missing": "/console/devices/nobody",
 }

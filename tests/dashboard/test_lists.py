@@ -18,7 +18,11 @@ NEW_PAGES = (
     "/console/audit?check=true",
     "/console/settings",
     "/console/settings/change?name=z_threshold",
+    "/console/drift",
+    "/console/drift/npu-4t/indoor-night",
     "/console/account",
+    "/console/drift",
+    "/console/drift/npu-4t/indoor-night",
 )
 
 

@@ -79,6 +79,7 @@ class Twin:
     tokens: list[dict[str, object]] = field(default_factory=list)
     thresholds: list[dict[str, object]] = field(default_factory=list)
     opened: int = 0
+    ranges: list[tuple[str, str]] = field(default_factory=list)
 
     def enter(self, name: str | None) -> dict[str, object]:
         """A new session, of an account or of the bare token."""
@@ -516,25 +517,40 @@ def routes(twin: Twin) -> APIRouter:
         return row
 
     @router.get("/drift/v1/cohorts")
-    def cohorts() -> CohortList:
+    def cohorts(limit: int, cursor: int = 0) -> CohortList:
         latest = {row.cohort: row for row in twin.days}
+        end = cursor + limit
         return CohortList(
             items=tuple(
-                Cohort(cohort=name, latest=row, alarmed=row.state is DriftState.SEVERE) for name, row in latest.items()
-            )
+                Cohort(cohort=name, latest=latest[name], alarmed=latest[name].state is DriftState.SEVERE)
+                for name in sorted(latest)[cursor:end]
+            ),
+            next_cursor=str(end) if end < len(latest) else None,
         )
 
     @router.get("/drift/v1/series")
-    def series() -> dict[str, object]:
-        return {"items": [row.model_dump(mode="json") for row in twin.days], "next_cursor": None}
+    def series(
+        limit: int, from_day: int, cohort: str = "", from_cohort: str = "", to_cohort: str = "~", cursor: int = 0
+    ) -> dict[str, object]:
+        if from_cohort:
+            twin.ranges.append((from_cohort, to_cohort))
+        rows = [
+            row.model_dump(mode="json")
+            for row in twin.days
+            if row.day >= from_day and cohort in ("", row.cohort) and from_cohort <= row.cohort <= to_cohort
+        ]
+        end = cursor + limit
+        return {"items": rows[cursor:end], "next_cursor": str(end) if end < len(rows) else None}
 
     @router.get("/drift/v1/alarms")
     def alarms() -> DriftAlarmList:
         return DriftAlarmList(items=tuple(twin.alarms))
 
     @router.get("/curation/v1/clusters")
-    def clusters() -> ClusterList:
-        return ClusterList(items=tuple(twin.clusters))
+    def clusters(limit: int, cohort: str = "", cursor: int = 0) -> ClusterList:
+        wanted = [one for one in twin.clusters if not cohort or cohort in one.cohorts]
+        end = cursor + limit
+        return ClusterList(items=tuple(wanted[cursor:end]), next_cursor=str(end) if end < len(wanted) else None)
 
     @router.get("/builds/v1/builds")
     def builds() -> BuildList:
