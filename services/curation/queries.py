@@ -46,7 +46,7 @@ def segments(session: Session, request: PageRequest) -> Sequence[Segment]:
 
 def cluster(session: Session, row: ClusterRow, members: bool = False) -> ClusterDetail:
     """Return a cluster as the API shows it, on request with its members."""
-    listed = _hardest(session, row.id) if members else []
+    listed = hardest(session, row.id) if members else []
     return ClusterDetail(
         id=row.id,
         label=row.label,
@@ -131,14 +131,15 @@ def segment(row: Segment) -> SegmentInfo:
     )
 
 
+def hardest(session: Session, cluster_id: str) -> list[Member]:
+    """Return the members of a cluster that are told one by one, hardest first."""
+    statement = select(Member).where(Member.cluster_id == cluster_id).order_by(Member.rank)
+    return list(session.scalars(statement.limit(LIMITS.detail_members)))
+
+
 def chosen_run(session: Session, run_id: str | None) -> Run | None:
     """Return the named run, or the newest finished one."""
     return session.get(Run, run_id) if run_id is not None else latest_done(session)
-
-
-def _hardest(session: Session, cluster_id: str) -> Sequence[Member]:
-    statement = select(Member).where(Member.cluster_id == cluster_id).order_by(Member.rank)
-    return session.scalars(statement.limit(LIMITS.detail_members)).all()
 
 
 def _coverage_of(session: Session, cluster: ClusterRow) -> Coverage | None:
