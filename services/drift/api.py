@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query
 from contracts.clock import clock_from_environment
 from contracts.statistics import ObserverError, ObserverParameters
 from contracts.wire.drift import CohortList, DriftAlarm
-from services.drift import ingest, published, queries, service, thresholds
+from services.drift import flow_api, ingest, published, queries, service, thresholds
 from services.drift.limits import drift_settings, publishing_settings
 from services.drift.schemas import (
     CalibrationReport,
@@ -30,6 +30,7 @@ from services.kit.pages import Page, PageDep, encode_cursor, page_of
 from services.kit.problems import Conflict, MalformedPayload, NotFound, Unavailable, declare
 
 router = APIRouter(tags=["drift"])
+router.include_router(flow_api.router)
 
 Reader = Annotated[Subject, requires("drift:read")]
 Writer = Annotated[Subject, requires("drift:write")]
