@@ -56,6 +56,7 @@ def test_clusters_of_one_cohort_are_listed_and_the_filter_stays_on_the_next_page
     enter(visitor, "viewer")
     text = visitor.get("/console/clusters", params={"cohort": "npu-4t/street"}).text
     assert len(re.findall(r'<a href="/console/clusters/c-\d+"', text)) == 50
+    assert text.split('<svg class="plane"')[1].split("</svg>")[0].count("<title>") == 65
     following = re.search(r'href="(/console/clusters\?[^"]+)" rel="next"', text)
     assert following is not None
     assert "cohort=npu-4t%2Fstreet" in following.group(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 
 from tests.dashboard.conftest import enter, form_of
@@ -23,6 +25,11 @@ def test_a_run_shows_its_steps_and_only_who_may_can_retry_it(visitor: httpx.Clie
     assert EVIL not in text
     assert "/retry" not in text
     assert visitor.get(FAILED + "/retry").status_code == 403
+    csrf = re.findall(r'name="csrf" value="([^"]+)"', text)[0]
+    refused = visitor.post(FAILED + "/retry", data={"csrf": csrf, "reason": "let me try"})
+    assert refused.status_code == 403
+    assert "drift:write" in refused.text
+    assert "You may not do this" in refused.text
     enter(visitor, "operator")
     assert "/retry" in visitor.get(FAILED).text
     assert "/retry" not in visitor.get(DONE).text
