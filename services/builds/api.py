@@ -3,12 +3,13 @@
 import hashlib
 from typing import Annotated
 
-from fastapi import APIRouter, Body, File, Form, Query, Response, UploadFile
+from fastapi import APIRouter, Body, File, Form, Path, Query, Response, UploadFile
 from pydantic import ValidationError
 from starlette.responses import FileResponse
 
 from contracts.wire import Build, BuildList, BuildRequest, BuildState, EvaluationSet, EvaluationSetList
-from services.builds import problems, service, uploads
+from services.builds import problems, reports, service, uploads
+from services.builds.report_schemas import BundleReport, ProfileReport
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.idempotency import IdempotencyKey, KeyReused, StillRunning, once
@@ -89,6 +90,26 @@ def get_evidence(subject: Reader, session: SessionDep, build_id: str) -> Respons
     """The evidence behind the verdict, as JSON."""
     row = service.find(session, build_id)
     return Response(store().get(service.evidence_key(row)), media_type="application/json")
+
+
+@router.get(
+    "/v1/builds/{build_id}/report",
+    responses=declare(Unauthorized, Forbidden, problems.NoSuchBuild, problems.NotReady),
+)
+def get_bundle_report(subject: Reader, session: SessionDep, build_id: str) -> BundleReport:
+    """What the compiler tells of the bundle: sizes, placement of operators, and each program at each input size."""
+    return reports.report(service.find(session, build_id))
+
+
+@router.get(
+    "/v1/builds/{build_id}/report/profiles/{number}",
+    responses=declare(Unauthorized, Forbidden, problems.NoSuchBuild, problems.NotReady, problems.NoSuchProfile),
+)
+def get_profile_report(
+    subject: Reader, session: SessionDep, build_id: str, number: Annotated[int, Path(ge=0, le=10_000)]
+) -> ProfileReport:
+    """One program at one input size in full: kernels, memory map and timeline of one frame."""
+    return reports.profile(service.find(session, build_id), number)
 
 
 @router.post(

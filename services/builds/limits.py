@@ -53,8 +53,20 @@ class GateLimits:
     tie_share: float = 1e-9
 
 
+@dataclass(frozen=True)
+class ReportLimits:
+    """What a report lists, the largest first; `steps` along the timeline within which spans are joined."""
+
+    version: int = 1
+    kernels: int = 400
+    ranges: int = 400
+    lanes: int = 80
+    steps: int = 400
+
+
 UPLOADS = UploadLimits()
 WORK = WorkLimits()
+REPORTS = ReportLimits()
 GATE = GateLimits()
 
 BODY_LIMITS = {

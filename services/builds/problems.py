@@ -6,6 +6,7 @@ Problem
 ├── DamagedSet        422  the evaluation set does not parse
 ├── PartTooLarge      413  one part is over its own bound
 ├── NoSuchBuild       404
+├── NoSuchProfile     404  the bundle has fewer profiles
 ├── NotReady          409  bundle or evidence does not exist yet (or never will)
 ├── NotPassed         409  only a build that passed the gate becomes production
 └── TooManySets       409  the store of evaluation sets is full
@@ -34,6 +35,10 @@ class PartTooLarge(TooLarge):
 
 class NoSuchBuild(NotFound):
     slug, title = "no-such-build", "There is no such build"
+
+
+class NoSuchProfile(NotFound):
+    slug, title = "no-such-profile", "The bundle has no such profile"
 
 
 class NotReady(Conflict):

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query
 
 from contracts.clock import clock_from_environment
 from contracts.wire.curation import ApplyRequest, EvaluationVectorBatch, TrainingVectorBatch
-from services.curation import evaluation, queries, runs, service
+from services.curation import evaluation, queries, runs, service, standins
 from services.curation.applying import PlanMismatch, PlanNotReady, PlanStale, WouldWipeOut, apply_plan
 from services.curation.evaluation import TrainingLeak
 from services.curation.limits import LIMITS, curation_settings
@@ -17,6 +17,7 @@ from services.curation.schemas import (
     EvaluationSetAnswer,
     RunDetail,
     SegmentInfo,
+    StandInReport,
     TrainingSetAnswer,
 )
 from services.curation.training import RevisionTaken
@@ -31,6 +32,7 @@ router = APIRouter(tags=["curation"])
 Reader = Annotated[Subject, requires("curation:read")]
 Writer = Annotated[Subject, requires("curation:write")]
 RunId = Annotated[str | None, Query(max_length=64, description="default: the newest finished run")]
+CohortName = Annotated[str | None, Query(max_length=80)]
 Name = Annotated[str, Path(max_length=80)]
 
 
@@ -57,12 +59,17 @@ class LeakingTraining(Conflict):
 
 
 @router.get("/v1/clusters", responses=declare(NoSuchRun))
-def list_clusters(_: Reader, session: SessionDep, page: PageDep, run_id: RunId = None) -> ClusterPage:
-    """Clusters of a run with their coverage by the newest training set; empty while no run has finished."""
+def list_clusters(
+    _: Reader, session: SessionDep, page: PageDep, run_id: RunId = None, cohort: CohortName = None
+) -> ClusterPage:
+    """Clusters of a run with their coverage by the newest training set; empty while no run has finished.
+
+    With `cohort` those that have members of it.
+    """
     run = _run(session, run_id)
     if run is None:
         return ClusterPage(items=[])
-    rows = queries.clusters(session, run.id, page)
+    rows = queries.clusters(session, run.id, page, cohort)
     made = page_of(rows, page, lambda row: queries.cluster(session, row), lambda row: (row.label,))
     return ClusterPage(items=made.items, next_cursor=made.next_cursor, run_id=run.id)
 
@@ -70,10 +77,13 @@ def list_clusters(_: Reader, session: SessionDep, page: PageDep, run_id: RunId =
 @router.get("/v1/clusters/{cluster_id}", responses=declare(NoSuchCluster))
 def get_cluster(_: Reader, session: SessionDep, cluster_id: Name) -> ClusterDetail:
     """One cluster with its members, hardest first."""
-    row = session.get(ClusterRow, cluster_id)
-    if row is None:
-        raise NoSuchCluster(f"cluster {cluster_id} is unknown or its run was forgotten; list the clusters again")
-    return queries.cluster(session, row, members=True)
+    return queries.cluster(session, _cluster(session, cluster_id), members=True)
+
+
+@router.get("/v1/clusters/{cluster_id}/stand-ins", responses=declare(NoSuchCluster))
+def get_cluster_stand_ins(_: Reader, session: SessionDep, cluster_id: Name) -> StandInReport:
+    """Training clips that lie nearest to the cluster's hardest members, and how many of them they reach."""
+    return standins.stand_ins(session, _cluster(session, cluster_id))
 
 
 @router.post("/v1/runs", status_code=202)
@@ -153,6 +163,13 @@ def list_segments(_: Reader, session: SessionDep, page: PageDep) -> Page[Segment
     """Hard segments, newest first."""
     rows = queries.segments(session, page)
     return page_of(rows, page, queries.segment, lambda row: (row.hour, row.segment_id))
+
+
+def _cluster(session: SessionDep, cluster_id: str) -> ClusterRow:
+    row = session.get(ClusterRow, cluster_id)
+    if row is None:
+        raise NoSuchCluster(f"cluster {cluster_id} is unknown or its run was forgotten; list the clusters again")
+    return row
 
 
 def _run(session: SessionDep, run_id: str | None) -> Run | None:

@@ -25,9 +25,11 @@ from services.curation.schemas import (
 from services.kit.pages import PageRequest
 
 
-def clusters(session: Session, run_id: str, request: PageRequest) -> Sequence[ClusterRow]:
-    """Return up to `limit + 1` clusters of a run by label."""
+def clusters(session: Session, run_id: str, request: PageRequest, cohort: str | None = None) -> Sequence[ClusterRow]:
+    """Return up to `limit + 1` clusters of a run by label; with a cohort those that have members of it."""
     statement = select(ClusterRow).where(ClusterRow.run_id == run_id).order_by(ClusterRow.label)
+    if cohort is not None:
+        statement = statement.where(ClusterRow.cohorts.has_key(cohort))
     if request.after is not None:
         statement = statement.where(ClusterRow.label > int(request.after[0]))
     return session.scalars(statement.limit(request.limit + 1)).all()
@@ -44,7 +46,7 @@ def segments(session: Session, request: PageRequest) -> Sequence[Segment]:
 
 def cluster(session: Session, row: ClusterRow, members: bool = False) -> ClusterDetail:
     """Return a cluster as the API shows it, on request with its members."""
-    listed = _hardest(session, row.id) if members else []
+    listed = hardest(session, row.id) if members else []
     return ClusterDetail(
         id=row.id,
         label=row.label,
@@ -129,14 +131,15 @@ def segment(row: Segment) -> SegmentInfo:
     )
 
 
+def hardest(session: Session, cluster_id: str) -> list[Member]:
+    """Return the members of a cluster that are told one by one, hardest first."""
+    statement = select(Member).where(Member.cluster_id == cluster_id).order_by(Member.rank)
+    return list(session.scalars(statement.limit(LIMITS.detail_members)))
+
+
 def chosen_run(session: Session, run_id: str | None) -> Run | None:
     """Return the named run, or the newest finished one."""
     return session.get(Run, run_id) if run_id is not None else latest_done(session)
-
-
-def _hardest(session: Session, cluster_id: str) -> Sequence[Member]:
-    statement = select(Member).where(Member.cluster_id == cluster_id).order_by(Member.rank)
-    return session.scalars(statement.limit(LIMITS.detail_members)).all()
 
 
 def _coverage_of(session: Session, cluster: ClusterRow) -> Coverage | None:

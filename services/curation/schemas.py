@@ -52,6 +52,34 @@ class ClusterDetail(Cluster):
     listed: tuple[ClusterMember, ...] = ()
 
 
+class StandIn(Answer):
+    """A training clip under one condition: of `members` it is the nearest of all, `reached` of them within `eps_cov`.
+
+    `nearest` is the smallest of those distances; `revision` the training set that brought it.
+    """
+
+    revision: str
+    video: str
+    condition: str
+    members: int
+    reached: int
+    nearest: float
+
+
+class StandInReport(Answer):
+    """What stands in for a cluster, most members first; `members` are the hardest ones, which were asked about.
+
+    `revision` is empty while there is no training set; `further` counts clips that are not listed.
+    """
+
+    cluster_id: str
+    revision: str = ""
+    eps_cov: float = 0.0
+    members: int = 0
+    items: tuple[StandIn, ...] = ()
+    further: int = 0
+
+
 class RevisionCoverage(Answer):
     """Coverage of all clusters of a run by one training set and its parents."""
 

@@ -79,6 +79,11 @@ def revision_before(session: Session, training_set: TrainingSet, embedding_id: s
     return session.scalar(earlier.order_by(TrainingSet.ordinal.desc()).limit(1))
 
 
+def with_parents(session: Session, training_set: TrainingSet) -> list[TrainingSet]:
+    """Return the training set and those that it grew out of, nearest first: together they are what it reaches."""
+    return [training_set, *_chain(session, training_set.parent, training_set.embedding_id)]
+
+
 def count_others(session: Session, embedding_id: str | None) -> int:
     """How many training sets are of other embeddings, and so compared with nothing here."""
     others = select(func.count()).select_from(TrainingSet).where(~_comparable(embedding_id))
@@ -109,7 +114,7 @@ def cover_newest(session: Session, run: Run | None, settings: CurationSettings) 
 
 def cover_run(session: Session, run_id: str, training_set: TrainingSet, settings: CurationSettings) -> None:
     """Compute and store the coverage of every cluster of a run. Repeating it changes nothing."""
-    training = _joined([training_set, *_chain(session, training_set.parent, training_set.embedding_id)])
+    training = _joined(with_parents(session, training_set))
     members: Counter[str] = Counter()
     covered: Counter[str] = Counter()
     for clusters, rows in _member_pages(session, run_id):

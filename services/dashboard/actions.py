@@ -22,6 +22,7 @@ from services.kit.settings import settings
 router = APIRouter()
 
 NEEDS = "releases:write"
+HALTS = "releases:halt"
 Reason = Annotated[str, Form(max_length=400)]
 
 
@@ -34,6 +35,7 @@ class Action:
     effect: str
     allowed: tuple[RolloutState, ...]
     danger: bool = False
+    needs: str = NEEDS
 
 
 WAITING = (RolloutState.DRAFT, RolloutState.APPROVED)
@@ -54,6 +56,7 @@ ACTIONS = {
             marked("Pause"),
             marked("Devices that have the new bundle keep it; no further device gets it."),
             (RolloutState.RUNNING,),
+            needs=HALTS,
         ),
         Action(
             "resume",
@@ -67,6 +70,7 @@ ACTIONS = {
             marked("Every device returns to the bundle that it ran before. This ends the rollout."),
             SHOWN,
             True,
+            HALTS,
         ),
     )
 }
@@ -78,8 +82,8 @@ async def confirm_action(operator: Operator, rollout_id: str, verb: str) -> Resp
     action = ACTIONS.get(verb)
     if action is None:
         return _unknown(operator, verb)
-    if not operator.may(NEEDS):
-        return forbidden(operator, NEEDS)
+    if not operator.may(action.needs):
+        return forbidden(operator, action.needs)
     found = await _rollout(operator, rollout_id)
     if isinstance(found, Missing):
         return _failed(operator, _(action.label), found, "/")
@@ -98,8 +102,8 @@ async def do_action(
     action = ACTIONS.get(verb)
     if action is None:
         return _unknown(operator, verb)
-    if not operator.may(NEEDS):
-        return forbidden(operator, NEEDS)
+    if not operator.may(action.needs):
+        return forbidden(operator, action.needs)
     address = f"/console/rollouts/{segment(rollout_id)}"
     if len(reason.strip()) < 3:
         found = await _rollout(operator, rollout_id)
@@ -122,8 +126,8 @@ async def do_action(
 @router.get("/console/kill-switch")
 async def confirm_kill(operator: Operator) -> Response:
     """Stop every NPU program on every device, or allow them again."""
-    if not operator.may(NEEDS):
-        return forbidden(operator, NEEDS)
+    if not operator.may(HALTS):
+        return forbidden(operator, HALTS)
     return page("kill.html", session=operator, problem="", reason="")
 
 
@@ -135,8 +139,9 @@ async def do_kill(
     word: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
     """Do it once. To stop, the word must be typed: one slip of a finger is not enough."""
-    if not operator.may(NEEDS):
-        return forbidden(operator, NEEDS)
+    needs = HALTS if killed else NEEDS
+    if not operator.may(needs):
+        return forbidden(operator, needs)
     if len(reason.strip()) < 3:
         return page(
             "kill.html", status=422, session=operator, problem=_("Say why, in at least three letters."), reason=reason

@@ -10,10 +10,15 @@ from services.dashboard import (
     account,
     actions,
     audit,
+    bundles,
     charts,
+    clusters,
     devices,
+    drift,
     drift_settings,
+    flows,
     languages,
+    models,
     releases,
     signing,
     snapshot,
@@ -30,7 +35,21 @@ from services.dashboard.sessions import Session
 from services.kit.settings import settings
 
 router = APIRouter(include_in_schema=False)
-for part in (signing, languages, account, releases, devices, audit, drift_settings, actions):
+for part in (
+    signing,
+    languages,
+    account,
+    releases,
+    devices,
+    drift,
+    clusters,
+    bundles,
+    models,
+    flows,
+    audit,
+    drift_settings,
+    actions,
+):
     router.include_router(part.router)
 
 YEAR_S = 365 * 86_400

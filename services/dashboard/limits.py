@@ -18,6 +18,8 @@ class DashboardLimits:
     alerts: int = 5
     chart_cohorts: int = 12
     chart_days: int = 60
+    heat_days: int = 14
+    map_pages: int = 3
     form_bytes: int = 16_384
     token_chars: int = 256
     password_chars: int = 256

@@ -7,10 +7,11 @@ never shown as good).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from contracts.wire import BuildState, CoverageState, DriftState, RolloutState
+from services.dashboard.languages import _, gettext, marked
 from services.dashboard.platform import Missing
 from services.dashboard.snapshot import Snapshot
 
@@ -38,7 +39,7 @@ class Station:
 
 def stations(snapshot: Snapshot) -> tuple[Station, ...]:
     """The six stations in the loop's order."""
-    return (
+    made = (
         _fleet(snapshot),
         _drift(snapshot),
         _examples(snapshot),
@@ -46,6 +47,7 @@ def stations(snapshot: Snapshot) -> tuple[Station, ...]:
         _release(snapshot),
         _verdict(snapshot),
     )
+    return tuple(replace(one, title=gettext(one.title), verb=gettext(one.verb)) for one in made)
 
 
 def _guarded(
@@ -57,7 +59,7 @@ def _guarded(
         def station(snapshot: Snapshot) -> Station:
             made = make(snapshot)
             if isinstance(made, Missing):
-                return Station(title, verb, Standing.UNKNOWN, "no answer", "the service does not answer")
+                return Station(title, verb, Standing.UNKNOWN, _("no answer"), _("the service does not answer"))
             return made
 
         return station
@@ -65,53 +67,57 @@ def _guarded(
     return wrap
 
 
-@_guarded("Fleet", "runs")
+@_guarded(marked("Fleet"), marked("runs"))
 def _fleet(snapshot: Snapshot) -> Station | Missing:
     if isinstance(snapshot.devices, Missing):
         return snapshot.devices
     devices = snapshot.devices.value.items
     more = "" if snapshot.devices.complete else "+"
     if not devices:
-        return Station("Fleet", "runs", Standing.IDLE, "no device yet", "enrol one")
+        return Station("Fleet", "runs", Standing.IDLE, _("no device yet"), _("enrol one"))
     releases = len({device.running_digest for device in devices})
-    versions = "one release" if releases == 1 else f"{releases} releases"
-    return Station("Fleet", "runs", Standing.GOOD, f"{len(devices):,}{more} devices", f"on {versions}")
+    versions = _("on one release") if releases == 1 else _("on %(count)s releases", count=releases)
+    known = f"{len(devices):,}{more}"
+    counted = _("%(count)s devices", count=known)
+    return Station("Fleet", "runs", Standing.GOOD, counted, versions)
 
 
-@_guarded("Drift", "notices")
+@_guarded(marked("Drift"), marked("notices"))
 def _drift(snapshot: Snapshot) -> Station | Missing:
     if isinstance(snapshot.cohorts, Missing):
         return snapshot.cohorts
     cohorts = snapshot.cohorts.value.items
     severe = [cohort for cohort in cohorts if cohort.latest and cohort.latest.state is DriftState.SEVERE]
     if not cohorts:
-        return Station("Drift", "notices", Standing.IDLE, "no report yet", "one report a device and day")
+        return Station("Drift", "notices", Standing.IDLE, _("no report yet"), _("one report a device and day"))
     if severe or any(cohort.alarmed for cohort in cohorts):
         count = len(severe) or sum(cohort.alarmed for cohort in cohorts)
-        return Station("Drift", "notices", Standing.ALERT, f"{count} of {len(cohorts)} drift", "look at the chart")
-    return Station("Drift", "notices", Standing.GOOD, "nothing drifts", f"{len(cohorts)} cohorts watched")
+        drifting = _("%(count)s of %(all)s drift", count=count, all=len(cohorts))
+        return Station("Drift", "notices", Standing.ALERT, drifting, _("look at the chart"))
+    watched = _("%(count)s cohorts watched", count=len(cohorts))
+    return Station("Drift", "notices", Standing.GOOD, _("nothing drifts"), watched)
 
 
-@_guarded("Hard examples", "collects")
+@_guarded(marked("Hard examples"), marked("collects"))
 def _examples(snapshot: Snapshot) -> Station | Missing:
     if isinstance(snapshot.clusters, Missing):
         return snapshot.clusters
     clusters = snapshot.clusters.value.items
     if not clusters:
-        return Station("Hard examples", "collects", Standing.IDLE, "no cluster", "nothing hard was sent")
+        return Station("Hard examples", "collects", Standing.IDLE, _("no cluster"), _("nothing hard was sent"))
     covered = sum(1 for item in clusters if item.coverage and item.coverage.state is CoverageState.COVERED)
     standing = Standing.GOOD if covered == len(clusters) else Standing.ALERT
-    noun = "cluster" if len(clusters) == 1 else "clusters"
-    return Station("Hard examples", "collects", standing, f"{len(clusters)} {noun}", f"{covered} covered by training")
+    counted = _("1 cluster") if len(clusters) == 1 else _("%(count)s clusters", count=len(clusters))
+    return Station("Hard examples", "collects", standing, counted, _("%(count)s covered by training", count=covered))
 
 
-@_guarded("Build", "learns and gates")
+@_guarded(marked("Build"), marked("learns and gates"))
 def _build(snapshot: Snapshot) -> Station | Missing:
     if isinstance(snapshot.builds, Missing):
         return snapshot.builds
     builds = snapshot.builds.value.items
     if not builds:
-        return Station("Build", "learns and gates", Standing.IDLE, "no build yet", "retraining makes one")
+        return Station("Build", "learns and gates", Standing.IDLE, _("no build yet"), _("retraining makes one"))
     newest = builds[0]
     standing = {
         BuildState.PASSED: Standing.GOOD,
@@ -119,41 +125,44 @@ def _build(snapshot: Snapshot) -> Station | Missing:
         BuildState.REFUSED: Standing.ALERT,
         BuildState.FAILED: Standing.ALERT,
     }.get(newest.state, Standing.BUSY)
-    return Station("Build", "learns and gates", standing, newest.state.value, newest.release_version)
+    return Station("Build", "learns and gates", standing, gettext(newest.state.value), newest.release_version)
 
 
-@_guarded("Release", "ships in stages")
+@_guarded(marked("Release"), marked("ships in stages"))
 def _release(snapshot: Snapshot) -> Station | Missing:
     if isinstance(snapshot.rollouts, Missing):
         return snapshot.rollouts
     rollouts = snapshot.rollouts.value.items
     if not rollouts:
-        return Station("Release", "ships in stages", Standing.IDLE, "no rollout yet", "a passed build starts one")
+        words = _("a passed build starts one")
+        return Station("Release", "ships in stages", Standing.IDLE, _("no rollout yet"), words)
     newest = next((item for item in rollouts if item.state in (RolloutState.RUNNING, RolloutState.PAUSED)), rollouts[0])
     stage = newest.stages[min(newest.stage, len(newest.stages) - 1)] if newest.stages else None
     exposure = f"{stage.basis_points / 100:g} %" if stage else ""
     if newest.state is RolloutState.RUNNING:
-        return Station("Release", "ships in stages", Standing.BUSY, f"running at {exposure}", newest.release_version)
+        words = _("running at %(share)s", share=exposure)
+        return Station("Release", "ships in stages", Standing.BUSY, words, newest.release_version)
     if newest.state is RolloutState.PAUSED:
-        return Station("Release", "ships in stages", Standing.ALERT, f"paused at {exposure}", newest.release_version)
+        words = _("paused at %(share)s", share=exposure)
+        return Station("Release", "ships in stages", Standing.ALERT, words, newest.release_version)
     good = newest.state is RolloutState.COMPLETED
-    words = newest.state.value.replace("_", " ")
+    words = gettext(newest.state.value.replace("_", " "))
     return Station(
         "Release", "ships in stages", Standing.GOOD if good else Standing.ALERT, words, newest.release_version
     )
 
 
-@_guarded("Verdict", "decides by itself")
+@_guarded(marked("Verdict"), marked("decides by itself"))
 def _verdict(snapshot: Snapshot) -> Station | Missing:
     if isinstance(snapshot.rollouts, Missing):
         return snapshot.rollouts
     rollouts = snapshot.rollouts.value.items
     if not rollouts:
-        return Station("Verdict", "decides by itself", Standing.IDLE, "nothing to decide", "")
+        return Station("Verdict", "decides by itself", Standing.IDLE, _("nothing to decide"), "")
     people = sum(rollout.human_actions for rollout in rollouts)
-    by_hand = "no person needed" if people == 0 else f"{people} actions by people"
+    by_hand = _("no person needed") if people == 0 else _("%(count)s actions by people", count=people)
     newest = rollouts[0]
-    words = newest.verdict.replace("_", " ") or "not yet"
+    words = gettext(newest.verdict.replace("_", " ")) if newest.verdict else _("not yet")
     standing = Standing.BUSY if newest.finished is None else Standing.GOOD
     if newest.state in (RolloutState.ROLLED_BACK, RolloutState.KILLED, RolloutState.PAUSED):
         standing = Standing.ALERT

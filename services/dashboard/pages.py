@@ -123,6 +123,11 @@ def _places() -> list[tuple[str, str, str]]:
         ("/", _("Now"), "releases:read"),
         ("/console/releases", _("Releases"), "releases:read"),
         ("/console/devices", _("Devices"), "releases:read"),
+        ("/console/drift", _("Drift"), "drift:read"),
+        ("/console/clusters", _("Hard examples"), "curation:read"),
+        ("/console/bundles", _("Bundles"), "builds:read"),
+        ("/console/models", _("Models"), "builds:read"),
+        ("/console/flows", _("Flows"), "drift:read"),
         ("/console/settings", _("Settings"), "drift:read"),
         ("/console/audit", _("Audit"), "audit:read"),
     ]

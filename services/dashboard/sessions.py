@@ -18,6 +18,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from contracts.wire.identity import Me
+from services.kit.auth import allows
 
 COOKIE = "edgeloop_session"
 HOST_COOKIE = f"__Host-{COOKIE}"
@@ -48,7 +49,7 @@ class Session:
 
     def may(self, scope: str) -> bool:
         """Whether the session's holder may do what demands `scope`. The services check it again."""
-        return scope in self.me.scopes
+        return allows(self.me.scopes, scope)
 
     def accepts(self, csrf: str) -> bool:
         """Whether a form came from a page of this session."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 WORDS = {
     "good": "passed completed confirmed covered stable benign retrain ok promote safe",
-    "busy": "queued compiling gating running pending trial continue partial",
+    "busy": "queued compiling gating running pending trial continue partial scheduled",
     "alert": "blocked refused failed paused rolled_back killed severe warn uncovered fail rollback harm inconclusive"
-    " no_examples",
+    " no_examples crashed cancelled cancelling error warning",
     "idle": "draft reference insufficient_data cool_down budget superseded withdrawn",
 }
-OTHERS = "password provider token"
+OTHERS = "password provider token info debug unknown"
 
 
 def said() -> Iterator[str]:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query
 from contracts.clock import clock_from_environment
 from contracts.statistics import ObserverError, ObserverParameters
 from contracts.wire.drift import CohortList, DriftAlarm
-from services.drift import ingest, published, queries, service, thresholds
+from services.drift import flow_api, ingest, published, queries, service, thresholds
 from services.drift.limits import drift_settings, publishing_settings
 from services.drift.schemas import (
     CalibrationReport,
@@ -30,6 +30,7 @@ from services.kit.pages import Page, PageDep, encode_cursor, page_of
 from services.kit.problems import Conflict, MalformedPayload, NotFound, Unavailable, declare
 
 router = APIRouter(tags=["drift"])
+router.include_router(flow_api.router)
 
 Reader = Annotated[Subject, requires("drift:read")]
 Writer = Annotated[Subject, requires("drift:write")]
@@ -56,9 +57,15 @@ def list_drift_series(
     cohort: Annotated[str | None, Query(max_length=80)] = None,
     embedding_id: Annotated[str | None, Query(max_length=64)] = None,
     from_day: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    from_cohort: Annotated[str | None, Query(max_length=80)] = None,
+    to_cohort: Annotated[str | None, Query(max_length=80)] = None,
 ) -> Page[CohortDayDetail]:
-    """Verdicts by cohort and day, for plots; by default of the newest embedding."""
-    rows = queries.series(session, page, embedding_id, cohort, from_day)
+    """Verdicts by cohort and day, for plots; by default of the newest embedding.
+
+    `from_cohort` and `to_cohort` bound the names, both included, in the order of `/v1/cohorts`: a page of cohorts asks
+    for its own days only.
+    """
+    rows = queries.series(session, page, embedding_id, cohort, from_day, (from_cohort, to_cohort))
     return page_of(rows, page, queries.cohort_day, lambda row: (row.day, row.cohort))
 
 

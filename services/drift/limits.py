@@ -27,6 +27,9 @@ class DriftLimits:
     cohorts_per_day: int = 10_000
     alarm_cohorts: int = 1_000
     prefect_timeout_s: float = 10.0
+    prefect_view_s: float = 3.0
+    flow_lines: int = 200
+    flow_runs: int = 100_000
     dead_flow_run_s: float = 6 * 3600.0
     shard_days: int = 21
     calibration_days: int = 2_000

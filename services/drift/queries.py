@@ -31,13 +31,23 @@ def cohorts(session: Session, request: PageRequest, settings: DriftSettings) -> 
 
 
 def series(
-    session: Session, request: PageRequest, embedding_id: str | None, cohort: str | None, from_day: int
+    session: Session,
+    request: PageRequest,
+    embedding_id: str | None,
+    cohort: str | None,
+    from_day: int,
+    names: tuple[str | None, str | None] = (None, None),
 ) -> Sequence[Evaluation]:
     """Return up to `limit + 1` cohort-days in order of day, then cohort."""
     chosen = embedding_id or newest_embedding(session)
     statement = select(Evaluation).where(Evaluation.embedding_id == chosen, Evaluation.day >= from_day)
     if cohort is not None:
         statement = statement.where(Evaluation.cohort == cohort)
+    first, last = names
+    if first is not None:
+        statement = statement.where(Evaluation.cohort >= first)
+    if last is not None:
+        statement = statement.where(Evaluation.cohort <= last)
     if request.after is not None:
         day, name = request.after
         statement = statement.where(tuple_(Evaluation.day, Evaluation.cohort) > (int(day), str(name)))

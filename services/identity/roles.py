@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contracts.wire.identity import Role
 
 READS = frozenset(f"{resource}:read" for resource in ("telemetry", "curation", "drift", "builds", "releases"))
-OPERATES = READS | {"audit:read", "curation:write", "drift:write", "builds:write"}
+OPERATES = READS | {"audit:read", "curation:write", "drift:write", "builds:write", "releases:halt"}
 RELEASES = OPERATES | {"releases:write"}
 RULES = RELEASES | {"identity:read", "identity:write"}
 

@@ -37,10 +37,13 @@ STAFF_SCOPES = frozenset(
     for verb in ("read", "write")
 )
 IDENTITY_SCOPES = frozenset({"identity:read", "identity:write"})
+HALT = "releases:halt"
+IMPLIED = {HALT: "releases:write"}
+"""Scope -> the wider one that holds it too: whoever may release may also stop, with an older token as well."""
 OWN = "own"
 """Demanded by routes about the caller's own sessions and tokens: every valid operator token has it, no other has."""
 
-SCOPES = DEVICE_SCOPES | STAFF_SCOPES | IDENTITY_SCOPES
+SCOPES = DEVICE_SCOPES | STAFF_SCOPES | IDENTITY_SCOPES | {HALT}
 DEFAULT_SCOPES: dict[str, frozenset[str]] = {
     "device": DEVICE_SCOPES,
     "operator": STAFF_SCOPES | IDENTITY_SCOPES,
@@ -48,6 +51,11 @@ DEFAULT_SCOPES: dict[str, frozenset[str]] = {
 }
 NO_HASH = bytes(32)
 REFUSED = "the token is missing, unknown, expired or revoked; send `Authorization: Bearer <token>`"
+
+
+def allows(scopes: Collection[str], wanted: str) -> bool:
+    """Whether these scopes open what demands `wanted`."""
+    return wanted in scopes or IMPLIED.get(wanted, wanted) in scopes
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,10 @@ class Subject:
     id: str
     scopes: frozenset[str]
     token_id: str
+
+    def may(self, scope: str) -> bool:
+        """Whether the token opens what demands `scope`."""
+        return allows(self.scopes, scope)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.id}"
@@ -133,7 +145,7 @@ class Guard:
         if self.scope == OWN:
             if subject.kind != "operator":
                 raise Forbidden("only an operator has sessions and tokens of their own; use an operator's token")
-        elif self.scope not in subject.scopes:
+        elif not subject.may(self.scope):
             raise Forbidden(f"this needs the scope {self.scope}; ask an operator for a token that has it")
 
     def token(self, request: Request) -> str:

@@ -111,6 +111,45 @@ def test_segments_become_clusters_that_the_api_shows(client: ApiClient, tokens: 
     assert (run["state"], run["segments"], run["noise"]) == ("done", 50, 0)
 
 
+def test_clusters_of_a_cohort_are_those_with_members_of_it(client: ApiClient, tokens: Tokens) -> None:
+    for index in range(50):
+        level, scene = (4, "street") if index < 20 else (11, "office")
+        tags = {"device_class": "npu-4t", "scenario": scene}
+        service.take_segment(upload(f"s{index:03d}", level, index, tags=tags), NOW)
+    cluster(client, tokens)
+    street = client.get("/curation/v1/clusters", token=tokens.service, params={"cohort": "npu-4t/street"}).json()
+    assert [item["cohorts"] for item in street["items"]] == [{"npu-4t/street": 20}]
+    nobody = client.get("/curation/v1/clusters", token=tokens.service, params={"cohort": "npu-4t/' OR 1"}).json()
+    assert nobody["items"] == []
+
+
+def test_the_clips_that_stand_in_for_a_cluster_are_the_nearest_and_say_how_many_they_reach(
+    client: ApiClient, tokens: Tokens
+) -> None:
+    two_conditions()
+    cluster(client, tokens)
+    clusters = client.get("/curation/v1/clusters", token=tokens.service).json()["items"]
+    low = next(item for item in clusters if item["members"] == 20)
+    high = next(item for item in clusters if item["members"] == 30)
+    path = "/curation/v1/clusters/{}/stand-ins"
+    bare = client.get(path.format(low["id"]), token=tokens.service).json()
+    assert (bare["revision"], bare["items"], bare["members"]) == ("", [], 0)
+    client.post("/curation/v1/training-vectors", token=tokens.service, json=training("seed", {"a": 4, "b": 4}))
+    near = client.get(path.format(low["id"]), token=tokens.service).json()
+    assert (near["revision"], near["members"], near["further"]) == ("seed", 20, 0)
+    assert {item["video"] for item in near["items"]} <= {"a", "b"}
+    assert sum(item["members"] for item in near["items"]) == 20
+    covered = client.get(f"/curation/v1/clusters/{low['id']}", token=tokens.service).json()["coverage"]["covered"]
+    assert sum(item["reached"] for item in near["items"]) == covered
+    assert all(item["nearest"] <= near["eps_cov"] for item in near["items"] if item["reached"])
+    far = client.get(path.format(high["id"]), token=tokens.service).json()
+    assert sum(item["reached"] for item in far["items"]) == 0
+    client.post("/curation/v1/training-vectors", token=tokens.service, json=training("m2", {"c": 11}, parent="seed"))
+    now = client.get(path.format(high["id"]), token=tokens.service).json()
+    assert {(item["revision"], item["video"]) for item in now["items"]} == {("m2", "c")}
+    assert client.get(path.format("nobody"), token=tokens.service).status_code == 404
+
+
 def test_coverage_rises_when_the_missing_condition_is_trained_on(client: ApiClient, tokens: Tokens) -> None:
     two_conditions()
     cluster(client, tokens)

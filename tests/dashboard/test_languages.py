@@ -74,6 +74,16 @@ def test_a_page_in_chinese_says_so_and_still_carries_its_policy(visitor: httpx.C
     assert "content-language" not in refused.headers
 
 
+def test_the_stations_of_the_overview_speak_chinese_too(visitor: httpx.Client) -> None:
+    enter(visitor, "viewer")
+    text = visitor.get("/", headers={"Accept-Language": "zh-CN"}).text
+    picture = text.split('<svg class="loop')[1].split("</svg>")[0]
+    for word in ("240 台设备", "自行决定", "已覆盖 1 个", "25 %"):
+        assert word in picture, word
+    for word in ("devices", "decides", "clusters", "running"):
+        assert word not in picture, word
+
+
 def test_two_requests_at_once_keep_their_languages(visitor: httpx.Client) -> None:
     for wish, word in (("zh", "登录"), ("en", "Sign in"), ("zh", "登录")):
         assert f"<h1>{word}</h1>" in visitor.get("/login", headers={"Accept-Language": wish}).text

@@ -18,6 +18,17 @@ NEW_PAGES = (
     "/console/audit?check=true",
     "/console/settings",
     "/console/settings/change?name=z_threshold",
+    "/console/drift",
+    "/console/clusters",
+    "/console/flows",
+    "/console/flows/00000000-0000-0000-0000-000000000002",
+    "/console/models",
+    "/console/models/b-2",
+    "/console/bundles",
+    "/console/bundles/b-3",
+    "/console/bundles/compare?build=b-3&build=b-1",
+    "/console/clusters/c-1",
+    "/console/drift/npu-4t/indoor-night",
     "/console/account",
 )
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from services.dashboard.sessions import BINDING, COOKIE, HOST_COOKIE, Session, set_cookie
-from tests.dashboard.conftest import enter
+from tests.dashboard.conftest import enter, form_of
 from tests.dashboard.twin import PASSWORD, TOKEN, Twin
 
 
@@ -76,11 +76,37 @@ def test_a_wrong_password_says_so_and_keeps_the_name_only(visitor: httpx.Client)
     assert "set-cookie" not in answer.headers
 
 
-@pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_who_may_not_release_sees_no_buttons_and_is_refused_by_page_and_service(
-    visitor: httpx.Client, twin: Twin, role: str
+def test_an_operator_may_pause_roll_back_and_stop_but_neither_resume_nor_allow_again(
+    visitor: httpx.Client, twin: Twin
 ) -> None:
-    enter(visitor, role)
+    enter(visitor, "operator")
+    for path in ("/", "/console/rollouts/r-2", "/console/releases"):
+        text = visitor.get(path).text
+        assert "/console/rollouts/r-2/pause" in text, path
+        assert "/console/rollouts/r-2/rollback" in text, path
+        assert "/console/kill-switch" in text, path
+    csrf = form_of(visitor, "/console/rollouts/r-2/pause")["csrf"]
+    form = {"csrf": csrf, "version": "4", "reason": "smoke in the lab"}
+    assert visitor.post("/console/rollouts/r-2/pause", data=form).status_code == 303
+    assert twin.rollouts["r-2"].state.value == "paused"
+    text = visitor.get("/console/rollouts/r-2").text
+    assert "/resume" not in text
+    assert "/rollback" in text
+    refused = visitor.post("/console/rollouts/r-2/resume", data={**form, "version": "5"})
+    assert refused.status_code == 403
+    assert "releases:write" in refused.text
+    stop = {"csrf": csrf, "reason": "smoke in the lab", "killed": "true", "word": "stop"}
+    assert 'value="false"' not in visitor.get("/console/kill-switch").text
+    assert visitor.post("/console/kill-switch", data=stop).status_code == 200
+    assert twin.killed
+    again = visitor.post("/console/kill-switch", data={**stop, "killed": "false"})
+    assert again.status_code == 403
+    assert twin.killed
+    assert [verb for verb, _ in twin.sent] == ["pause", "kill"]
+
+
+def test_who_may_not_stop_sees_no_buttons_and_is_refused_by_page_and_service(visitor: httpx.Client, twin: Twin) -> None:
+    enter(visitor, "viewer")
     for path in ("/", "/console/rollouts/r-2", "/console/releases"):
         text = visitor.get(path).text
         for word in ("/pause", "/rollback", "/kill-switch", "<textarea"):
@@ -91,7 +117,7 @@ def test_who_may_not_release_sees_no_buttons_and_is_refused_by_page_and_service(
         form = {"csrf": csrf, "version": "4", "reason": "let me", "killed": "true", "word": "stop"}
         answer = visitor.post(path, data=form)
         assert answer.status_code == 403
-        assert "releases:write" in answer.text
+        assert "releases:halt" in answer.text
     assert twin.sent == []
     token = visitor.cookies[COOKIE]
     direct = httpx.post(

@@ -45,7 +45,7 @@ from contracts.wire import (
 TOKEN = "el_0123456789abcdef_operator-of-the-test"
 PASSWORD = "right-password"
 READS = frozenset(f"{name}:read" for name in ("telemetry", "curation", "drift", "builds", "releases"))
-WRITES = frozenset({"audit:read", "curation:write", "drift:write", "builds:write"})
+WRITES = frozenset({"audit:read", "curation:write", "drift:write", "builds:write", "releases:halt"})
 SCOPES = {
     "viewer": READS,
     "operator": READS | WRITES,
@@ -79,6 +79,8 @@ class Twin:
     tokens: list[dict[str, object]] = field(default_factory=list)
     thresholds: list[dict[str, object]] = field(default_factory=list)
     opened: int = 0
+    flows: list[dict[str, object]] = field(default_factory=list)
+    ranges: list[tuple[str, str]] = field(default_factory=list)
 
     def enter(self, name: str | None) -> dict[str, object]:
         """A new session, of an account or of the bare token."""
@@ -131,6 +133,7 @@ def busy() -> Twin:
         )
     }
     twin.rollouts = {rollout.id: rollout for rollout in (_rollout("r-2"), _finished("r-1"))}
+    twin.flows = [_flow(1, "completed"), _flow(2, "failed"), _flow(3, "running")]
     twin.alerts = [
         {
             "id": 1,
@@ -182,8 +185,8 @@ def _cluster(label: int, members: int, state: CoverageState) -> Cluster:
         id=f"c-{label}",
         label=label,
         members=members,
-        centroid=(0.0,) * 32,
-        medoid=(0.0,) * 32,
+        centroid=(0.2 * label, 0.1 * label * label, *(0.0,) * 30),
+        medoid=(0.2 * label, *(0.0,) * 31),
         radius=0.5,
         score_mean=2.0,
         cohorts={"npu-4t/indoor-night": members // 2, "npu-2t/indoor-night": members - members // 2},
@@ -226,6 +229,24 @@ def _broken() -> Build:
     return made.model_copy(
         update={"name": "vsr-broken", "verdict": verdict, "message": "the gate blocked this build: 1 check failed"}
     )
+
+
+def _flow(number: int, state: str) -> dict[str, object]:
+    return {
+        "id": f"00000000-0000-0000-0000-{number:012d}",
+        "name": f"fast-otter-{number}",
+        "state": state,
+        "state_name": state.title(),
+        "message": "step train failed: disk full" if state == "failed" else "",
+        "expected": NOW - 4_000,
+        "started": NOW - 3_900,
+        "ended": None if state == "running" else NOW - 100,
+        "run_s": 3_800.0,
+        "runs": 1,
+        "alarm": "al-1",
+        "tags": ["drift"],
+        "retryable": state == "failed",
+    }
 
 
 def _rollout(rollout_id: str) -> Rollout:
@@ -300,6 +321,87 @@ def _finished(rollout_id: str) -> Rollout:
         created=NOW - 9e5,
         finished=NOW - 7e5,
     )
+
+
+def bundle_report(build_id: str, slower: float) -> dict[str, object]:
+    """What the builds service tells of a bundle with one program of two sizes."""
+    profiles = [
+        {
+            "number": number,
+            "profile": name,
+            "input": [1, rows, 640, 3],
+            "answers": {"fits": "yes", "limited by": "compute"},
+            "commands": 900,
+            "launches": 7,
+            "dispatches": 90,
+            "macs": 12_000_000 * rows,
+            "ddr_bytes": 920_000,
+            "ddr_intermediate_bytes": 0,
+            "sram_peak": 800_000,
+            "sram_bytes": 1_048_576,
+            "sram_lower_bound": 780_000,
+            "latency_ms": {"u85-like": round(0.01 * rows * slower, 6), "ideal": 0.007 * rows},
+        }
+        for number, (name, rows) in enumerate((("360x640", 360), ("180x640", 180)))
+    ]
+    placement = [{"name": "conv1", "unit": "NPU", "reason": f"fused {EVIL}", "nodes": ["Conv_0", "Relu_1"]}]
+    placement.append({"name": "resize", "unit": "CPU", "reason": "no such operator", "nodes": ["Resize_9"]})
+    program = {"program": "model", "target": "npu-4t", "core": "big", "constants_bytes": 40_960, "profiles": profiles}
+    edges = [{"producer": "conv1", "consumer": "resize", "reason": "runs on the CPU"}]
+    return {
+        "build_id": build_id,
+        "digest": NEW,
+        "size": int(912_384 * slower),
+        "release_version": "2026.11.3",
+        "security_epoch": 1,
+        "pieces": {"npu-4t/model.npu": 700_000, "manifest.json": 2_000},
+        "programs": [{**program, "placement": placement, "unfused": edges}],
+    }
+
+
+def frame_report(number: int) -> dict[str, object]:
+    """One frame of that bundle: two kernels, three ranges, three lanes."""
+    model = {"u85-like": 1_800.0, "ideal": 1_300.0}
+    kernels = [
+        {
+            "kernel": name,
+            "microseconds": model,
+            "bound_by": {"u85-like": "compute", "ideal": "ddr"},
+            "macs": 1_000,
+            "ddr_bytes": 0,
+            "launches": 1,
+            "dispatches": 9,
+            "operations": ["CONV"],
+        }
+        for name in ("conv1", "resize")
+    ]
+    kinds = (
+        ("weights", 0, 40_000, 0.0, 3.6e6),
+        ("map", 40_000, 400_000, 0.1e6, 2e6),
+        ("ring", 40_000, 90_000, 2e6, 3e6),
+    )
+    ranges = [
+        {"space": "SRAM", "offset": at, "size": size, "begin_ns": start, "end_ns": stop, "kind": kind, "label": kind}
+        for kind, at, size, start, stop in kinds
+    ]
+    lanes = [
+        {"name": name, "queue": queue, "busy_ns": 1.5e6, "spans": [[0.0, 1e6], [2e6, 2.5e6]]}
+        for name, queue in (("conv1", "compute"), ("resize", "compute"), ("DMA: weights", "dma"))
+    ]
+    return {
+        "number": number,
+        "target": "npu-4t",
+        "core": "big",
+        "program": "model",
+        "profile": "360x640",
+        "array_model": "u85-like",
+        "frame_ns": 3.6e6,
+        "sram_bytes": 1_048_576,
+        "sram_peak": 440_000,
+        "kernels": kernels,
+        "ranges": ranges,
+        "lanes": lanes,
+    }
 
 
 MOVES = {
@@ -400,8 +502,10 @@ def routes(twin: Twin) -> APIRouter:
         if not scopes:
             raise _Answer(401, "the token is unknown")
         resource = request.url.path.split("/")[1]
-        if request.method != "GET" and f"{resource}:write" not in scopes:
-            raise _Answer(403, f"this needs the scope {resource}:write")
+        halts = request.url.path.endswith(("/pause", "/rollback", "/kill-switch"))
+        needed = "releases:halt" if halts else f"{resource}:write"
+        if request.method != "GET" and needed not in scopes:
+            raise _Answer(403, f"this needs the scope {needed}")
         if any(request.url.path.startswith(prefix) for prefix in twin.down):
             raise _Answer(503, "the database does not answer; nothing was changed")
 
@@ -428,7 +532,9 @@ def routes(twin: Twin) -> APIRouter:
         return twin.rollouts[rollout_id]
 
     @router.post("/releases/v1/kill-switch")
-    def kill(switch: KillSwitch) -> KillSwitch:
+    def kill(switch: KillSwitch, request: Request) -> KillSwitch:
+        if not switch.killed and "releases:write" not in twin.scopes(bearer(request)):
+            raise _Answer(403, "allowing the fleet again needs the scope releases:write")
         twin.sent.append(("kill", switch.reason))
         twin.killed = switch.killed
         return switch
@@ -472,6 +578,15 @@ def routes(twin: Twin) -> APIRouter:
             **known.model_dump(), agent_version="0.1.0", enrolled=NOW - 1e6, trials=(trial,), reports=(report,)
         )
 
+    @router.get("/releases/v1/bundles/{digest}")
+    def bundle(digest: str) -> dict[str, object]:
+        if digest != NEW:
+            raise _Answer(404, f"no bundle has the digest {digest[:16]}...; register its build first")
+        told = {"run": "run-42", "mlflow_run": "5f0c2f", "gate_report": "/builds/v1/builds/b-3"}
+        known = {"digest": digest, "release_version": "2026.11.3", "security_epoch": 1, "length": 912_384}
+        place = {"build_id": "b-3", "target_path": f"bundles/{digest}.elb", "created": NOW}
+        return {**known, **place, "provenance": {**told, "sources": {"corpus": "d" * 64}}}
+
     @router.get("/releases/v1/audit")
     def audit(limit: int, cursor: int = 0, actor: str = "", action: str = "", subject: str = "") -> dict[str, object]:
         items = [
@@ -499,6 +614,28 @@ def routes(twin: Twin) -> APIRouter:
     def verification() -> dict[str, object]:
         return {"ok": not twin.tampered, "entries": 120, "head": "f" * 64, "fault": twin.tampered}
 
+    @router.get("/drift/v1/flow-runs")
+    def flow_runs(limit: int, cursor: int = 0) -> dict[str, object]:
+        end = cursor + limit
+        return {"items": twin.flows[cursor:end], "next_cursor": str(end) if end < len(twin.flows) else None}
+
+    @router.get("/drift/v1/flow-runs/{run_id}")
+    def flow_run(run_id: str) -> dict[str, object]:
+        found = next((run for run in twin.flows if run["id"] == run_id), None)
+        if found is None:
+            raise _Answer(404, f"Prefect knows no run {run_id}")
+        lines = [{"at": NOW, "level": "info", "text": f"search 40 % {EVIL}"}]
+        return {**found, "lines": [*lines, {"at": NOW + 9, "level": "error", "text": "step train failed: disk full"}]}
+
+    @router.post("/drift/v1/flow-runs/{run_id}/retry")
+    def retry_flow(run_id: str, body: dict[str, str]) -> dict[str, object]:
+        found = next(run for run in twin.flows if run["id"] == run_id)
+        if not found["retryable"]:
+            raise _Answer(409, f"run {run_id} is Completed; only a failed one is retried")
+        twin.sent.append(("retry", body["reason"]))
+        found.update(state="scheduled", state_name="AwaitingRetry", retryable=False)
+        return found
+
     @router.get("/drift/v1/settings")
     def drift_settings() -> dict[str, object]:
         shown = [("z_threshold", 3.5, 3.5, "sigma-equivalent", True), ("window_days", 4.0, 3.0, "days", False)]
@@ -516,32 +653,88 @@ def routes(twin: Twin) -> APIRouter:
         return row
 
     @router.get("/drift/v1/cohorts")
-    def cohorts() -> CohortList:
+    def cohorts(limit: int, cursor: int = 0) -> CohortList:
         latest = {row.cohort: row for row in twin.days}
+        end = cursor + limit
         return CohortList(
             items=tuple(
-                Cohort(cohort=name, latest=row, alarmed=row.state is DriftState.SEVERE) for name, row in latest.items()
-            )
+                Cohort(cohort=name, latest=latest[name], alarmed=latest[name].state is DriftState.SEVERE)
+                for name in sorted(latest)[cursor:end]
+            ),
+            next_cursor=str(end) if end < len(latest) else None,
         )
 
     @router.get("/drift/v1/series")
-    def series() -> dict[str, object]:
-        return {"items": [row.model_dump(mode="json") for row in twin.days], "next_cursor": None}
+    def series(
+        limit: int, from_day: int, cohort: str = "", from_cohort: str = "", to_cohort: str = "~", cursor: int = 0
+    ) -> dict[str, object]:
+        if from_cohort:
+            twin.ranges.append((from_cohort, to_cohort))
+        rows = [
+            row.model_dump(mode="json")
+            for row in twin.days
+            if row.day >= from_day and cohort in ("", row.cohort) and from_cohort <= row.cohort <= to_cohort
+        ]
+        end = cursor + limit
+        return {"items": rows[cursor:end], "next_cursor": str(end) if end < len(rows) else None}
 
     @router.get("/drift/v1/alarms")
     def alarms() -> DriftAlarmList:
         return DriftAlarmList(items=tuple(twin.alarms))
 
     @router.get("/curation/v1/clusters")
-    def clusters() -> ClusterList:
-        return ClusterList(items=tuple(twin.clusters))
+    def clusters(limit: int, cohort: str = "", cursor: int = 0) -> ClusterList:
+        wanted = [one for one in twin.clusters if not cohort or cohort in one.cohorts]
+        end = cursor + limit
+        return ClusterList(items=tuple(wanted[cursor:end]), next_cursor=str(end) if end < len(wanted) else None)
+
+    @router.get("/curation/v1/clusters/{cluster_id}")
+    def cluster(cluster_id: str) -> dict[str, object]:
+        known = next((one for one in twin.clusters if one.id == cluster_id), None)
+        if known is None:
+            raise _Answer(404, f"cluster {cluster_id} is unknown or its run was forgotten; list the clusters again")
+        listed = [
+            {"segment_id": f"s-{n}", "cohort": "npu-4t/indoor-night", "score_mean": 3.0 - n / 100, "kept": n < 4}
+            for n in range(known.members)
+        ]
+        vectors = [(0.01 * n, 0.02 * (n % 7), *(0.0,) * 30) for n in range(known.members)]
+        return {**known.model_dump(mode="json"), "medoid_id": "s-3", "listed": listed, "member_vectors": vectors}
+
+    @router.get("/curation/v1/clusters/{cluster_id}/stand-ins")
+    def stand_ins(cluster_id: str) -> dict[str, object]:
+        clip = {"revision": "m2", "video": f"kids-{EVIL}", "condition": "gain0.4-noise8-crf32", "members": 41}
+        found = {"cluster_id": cluster_id, "revision": "m2", "eps_cov": 0.4, "members": 61, "further": 2}
+        return {**found, "items": [{**clip, "reached": 33, "nearest": 0.213}]}
+
+    @router.get("/curation/v1/coverage")
+    def coverage() -> dict[str, object]:
+        after = {"revision": "m2", "vectors": 900, "share": 0.81, "low": 0.76, "high": 0.85, "members": 262}
+        counts = {"covered": 212, "covered_clusters": 1, "partial_clusters": 1, "uncovered_clusters": 1}
+        before = {**after, "revision": "seed", "share": 0.42, "low": 0.36, "high": 0.48}
+        report = {"run_id": "run-7", "created": NOW, "segments": 300, "clusters": 3, "uncovered": 1}
+        return {**report, "before": before | counts, "after": after | counts} if twin.clusters else {}
 
     @router.get("/builds/v1/builds")
-    def builds() -> BuildList:
-        return BuildList(items=tuple(twin.builds.values()))
+    def builds(limit: int, cursor: int = 0) -> BuildList:
+        listed, end = tuple(twin.builds.values()), cursor + limit
+        return BuildList(items=listed[cursor:end], next_cursor=str(end) if end < len(listed) else None)
+
+    @router.get("/builds/v1/builds/{build_id}/report")
+    def report(build_id: str) -> dict[str, object]:
+        if build_id not in twin.builds or not twin.builds[build_id].digest:
+            raise _Answer(409, f"build {build_id} is compiling and has no bundle")
+        return bundle_report(build_id, slower=1.25 if build_id == "b-3" else 1.0)
+
+    @router.get("/builds/v1/builds/{build_id}/report/profiles/{number}")
+    def profile_report(build_id: str, number: int) -> dict[str, object]:
+        if number > 1:
+            raise _Answer(404, f"the bundle of build {build_id} has 2 profiles, counted from 0; {number} is none")
+        return frame_report(number)
 
     @router.get("/builds/v1/builds/{build_id}")
     def build(build_id: str) -> Build:
+        if build_id not in twin.builds:
+            raise _Answer(404, f"build {build_id} is unknown")
         return twin.builds[build_id]
 
     return router

@@ -1,4 +1,4 @@
-"""A twin of the three Prefect routes that drift uses, behaving as Prefect 3.9 does (checked against the
+"""A twin of the Prefect routes that drift uses, behaving as Prefect 3.9 does (checked against the
 real one).
 """
 
@@ -16,6 +16,8 @@ class PrefectTwin:
 
     deployments: dict[str, str] = field(default_factory=lambda: {"retrain/retrain": str(uuid4())})
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    stubborn: str = ""
     down: bool = False
 
     def app(self) -> FastAPI:
@@ -48,6 +50,32 @@ class PrefectTwin:
             if run_id not in self.runs:
                 raise HTTPException(404, "Flow run not found")
             return self.runs[run_id]
+
+        @app.post("/api/flow_runs/filter")
+        def filter_flow_runs(body: dict[str, Any]) -> list[dict[str, Any]]:
+            self._check_up()
+            assert body["sort"] == "EXPECTED_START_TIME_DESC"
+            assert body["limit"] <= 201
+            newest = sorted(self.runs.values(), key=lambda run: str(run["expected_start_time"]), reverse=True)
+            return newest[body["offset"] : body["offset"] + body["limit"]]
+
+        @app.post("/api/logs/filter")
+        def filter_logs(body: dict[str, Any]) -> list[dict[str, Any]]:
+            self._check_up()
+            wanted = body["logs"]["flow_run_id"]["any_"]
+            found = [line for line in self.lines if line["flow_run_id"] in wanted and line["level"] >= 20]
+            return sorted(found, key=lambda line: str(line["timestamp"]), reverse=True)[: body["limit"]]
+
+        @app.post("/api/flow_runs/{run_id}/set_state", status_code=201)
+        def set_state(run_id: str, body: dict[str, Any]) -> dict[str, Any]:
+            self._check_up()
+            state = body["state"]
+            if self.stubborn:
+                return {"state": None, "status": "ABORT", "details": {"type": "abort_details", "reason": self.stubborn}}
+            assert state["type"] == "SCHEDULED"
+            assert not body["force"]
+            self.runs[run_id].update(state_type=state["type"], state_name=state["name"], state=state)
+            return {"state": state, "status": "ACCEPT", "details": {"type": "accept_details"}}
 
         return app
 

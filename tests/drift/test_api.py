@@ -90,6 +90,24 @@ def test_the_series_has_every_cohort_day_in_order_and_in_pages(client: ApiClient
     assert empty["items"] == []
 
 
+@pytest.mark.parametrize(
+    ("bounds", "names"),
+    [
+        ({"from_cohort": "npu-4t/a"}, {COHORTS[0], COHORTS[1]}),
+        ({"to_cohort": "npu-2t/office"}, {COHORTS[2]}),
+        ({"from_cohort": COHORTS[0], "to_cohort": COHORTS[0]}, {COHORTS[0]}),
+        ({"from_cohort": "z"}, set()),
+    ],
+)
+def test_the_series_of_a_page_of_cohorts_is_bounded_by_their_names(
+    client: ApiClient, tokens: Tokens, bounds: dict[str, str], names: set[str]
+) -> None:
+    client.post("/drift/v1/evaluations", token=tokens.operator)
+    items = client.get("/drift/v1/series", token=tokens.operator, params=bounds).json()["items"]
+    assert {item["cohort"] for item in items} == names
+    assert len(items) == 4 * len(names)
+
+
 def test_an_observer_is_registered_once_and_never_changed(client: ApiClient, tokens: Tokens) -> None:
     body = observer().to_bytes()
     again = client.post("/drift/v1/observers", token=tokens.service, content=body)

@@ -58,7 +58,13 @@ def nearest_distance(points: NDArray[np.float32], training: NDArray[np.float32])
     """Return the distance of each point to its nearest training vector; infinite without training vectors."""
     if len(points) == 0 or len(training) == 0:
         return np.full(len(points), np.inf)
-    return np.asarray(pairwise_distances_argmin_min(points, training)[1], dtype=np.float64)
+    return nearest(points, training)[1]
+
+
+def nearest(points: NDArray[np.float32], training: NDArray[np.float32]) -> tuple[NDArray[np.int64], Array]:
+    """Return row of and distance to the nearest training vector of each point (at least one of both)."""
+    rows, distances = pairwise_distances_argmin_min(points, training)
+    return np.asarray(rows, dtype=np.int64), np.asarray(distances, dtype=np.float64)
 
 
 def cluster_coverage(distances: Array, eps: float, covered_share: float, uncovered_share: float) -> ClusterCoverage:

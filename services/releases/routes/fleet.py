@@ -15,7 +15,7 @@ from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.models import AuditEntry
 from services.kit.pages import Page, PageDep, page_of
-from services.kit.problems import declare
+from services.kit.problems import Forbidden, declare
 from services.releases import control, decisions, device_detail, enrolment, fleet
 from services.releases.errors import UnknownDevice
 from services.releases.models import Alert, Control
@@ -24,6 +24,7 @@ from services.releases.routes.device import SEEN
 router = APIRouter(tags=["releases: fleet"])
 Reader = Annotated[Subject, requires("releases:read")]
 Writer = Annotated[Subject, requires("releases:write")]
+Halter = Annotated[Subject, requires("releases:halt")]
 NotedLink = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
 Wanted = Annotated[str, Query(max_length=64)]
 Picked = Annotated[str | None, Query(max_length=200)]
@@ -113,9 +114,16 @@ def get_kill_switch(_subject: Reader, session: SessionDep) -> KillSwitchState:
     return _kill_switch(control.state(session))
 
 
-@router.post("/v1/kill-switch")
-def set_kill_switch(request: KillSwitch, subject: Writer, session: SessionDep) -> KillSwitchState:
-    """Stop every NPU program of ours on every device, or allow them again. Devices obey within a poll."""
+@router.post("/v1/kill-switch", responses=declare(Forbidden))
+def set_kill_switch(request: KillSwitch, subject: Halter, session: SessionDep) -> KillSwitchState:
+    """Stop every NPU program of ours on every device, or allow them again. Devices obey within a poll.
+
+    Whoever may halt may stop; allowing them again needs `releases:write`.
+    """
+    if not request.killed and not subject.may("releases:write"):
+        raise Forbidden(
+            "allowing the fleet again needs the scope releases:write; with releases:halt it is stopped only"
+        )
     return _kill_switch(control.set_kill_switch(session, subject, request.killed, request.reason))
 
 

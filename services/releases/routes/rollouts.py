@@ -36,6 +36,7 @@ from services.releases.routes.device import SEEN
 router = APIRouter(tags=["releases: rollouts"])
 Reader = Annotated[Subject, requires("releases:read")]
 Writer = Annotated[Subject, requires("releases:write")]
+Halter = Annotated[Subject, requires("releases:halt")]
 IfMatch = Annotated[str | None, Header(max_length=64)]
 START_PROBLEMS = (NotReleasable, NobodyMatches, WrongState, LayerFull, NotApproved, StillRunning)
 CREATE_PROBLEMS = declare(UnknownBundle, UnknownLayer, BadSelector, KeyReused, *START_PROBLEMS)
@@ -172,7 +173,7 @@ def start_rollout(
 def pause_rollout(
     rollout_id: str,
     action: OperatorAction,
-    subject: Writer,
+    subject: Halter,
     session: SessionDep,
     response: Response,
     if_match: IfMatch = None,
@@ -200,7 +201,7 @@ def resume_rollout(
 def rollback_rollout(
     rollout_id: str,
     action: OperatorAction,
-    subject: Writer,
+    subject: Halter,
     session: SessionDep,
     response: Response,
     if_match: IfMatch = None,
