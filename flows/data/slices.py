@@ -14,6 +14,7 @@ from av.video.codeccontext import VideoCodecContext
 from numpy.typing import NDArray
 
 from flows.data.clips import Frames, to_rgb
+from flows.data.codec import Packet
 from flows.data.coders import Coder, encode_with
 from flows.data.errors import VideoError
 
@@ -38,7 +39,7 @@ def transmit_slices(
     for at, units in enumerate(pictures):
         kept = [unit for index, unit in enumerate(units) if (at, index) not in lost]
         if any(_is_slice(unit) for unit in kept):
-            packet = av.Packet(b"".join(b"\x00\x00\x00\x01" + unit for unit in kept))
+            packet: Packet = av.Packet(b"".join(b"\x00\x00\x00\x01" + unit for unit in kept))
             packet.pts = packet.dts = at
             _decode(decoder, packet, shown)
     _decode(decoder, None, shown)
@@ -51,7 +52,7 @@ def transmit_slices(
     return output
 
 
-def _decode(decoder: VideoCodecContext, packet: av.Packet | None, shown: dict[int, Frames]) -> None:
+def _decode(decoder: VideoCodecContext, packet: Packet | None, shown: dict[int, Frames]) -> None:
     try:
         pictures = list(decoder.decode(packet))
     except av.FFmpegError:

@@ -71,7 +71,7 @@ class Fault:
         """Inverse of `to_json`. Raises FaultError on a field that this fault does not have."""
         fields = {name: number for name, number in value.items() if name != "kind"}
         try:
-            return cls(**fields)  # type: ignore[arg-type]  # checked by __post_init__
+            return cls(**fields)
         except TypeError as error:
             known = ", ".join(cls.__dataclass_fields__)
             raise FaultError(f"{cls.kind}: {', '.join(sorted(fields))} are not its fields ({known})") from error

@@ -93,8 +93,9 @@ def fill(frames: Frames, size: tuple[int, int]) -> Frames:
     columns = _area(width, size[1], scale)
     output = np.empty((len(frames), *size, 3), np.uint8)
     for index, frame in enumerate(frames):
-        narrow = np.einsum("ij,jkc->ikc", rows, frame.astype(np.float32))
-        output[index] = np.clip(np.rint(np.einsum("ij,kjc->kic", columns, narrow)), 0, 255)
+        narrow = rows @ frame.astype(np.float32).reshape(height, width * 3)
+        wide = columns @ narrow.reshape(size[0], width, 3)
+        output[index] = np.clip(np.rint(wide), 0, 255)
     return output
 
 
