@@ -55,6 +55,7 @@ BUILT_IN = (
     Command("retrain", "flows.retrain_cli:retrain", "Learn a better model from hard examples.", "flows", ("torch",)),
     Command("provision", "flows.retrain_cli:provision", "Gate the seed, write the first bundle.", "flows", ("torch",)),
     Command("seed", "flows.cli:seed", "Make the seed models again.", "flows", ("torch",)),
+    Command("corpus", "flows.corpus_cli:app", "Videos to learn from: look, pin, check.", "flows", ("torch",)),
     Command("weights", "flows.weights_cli:app", "Weights of perceptual metrics.", "flows", ("torch",)),
     Command("bench", "edgeloop.bench:app", "Measure, and compare with what was promised."),
 )

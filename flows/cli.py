@@ -22,7 +22,9 @@ def seed(
     out: Annotated[Path, typer.Option(help="Folder that the seeds are written to.")] = Path("seeds"),
     budget_minutes: Annotated[float, typer.Option(min=0.01, help="CPU minutes of all training together.")] = 20.0,
     part: Annotated[list[str] | None, typer.Option(help=f"Make this part only: {', '.join(PARTS)}.")] = None,
-    corpus: Annotated[Path | None, typer.Option(help="A folder of videos instead of the default clips.")] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="A folder of videos, or a manifest, instead of the default clips.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print seed.json instead of a summary.")] = False,
 ) -> None:
     """Make the seed models: hand-made network, supernet, quality net and observer."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flows.platform import Platform
 from flows.run_folder import Json
-from flows.steps import hard, learn, ship
+from flows.steps import artefacts, hard, learn, ship
 from flows.steps.collect import collect
 from flows.steps.context import RetrainSettings, RunContext, open_context
 from flows.steps.hard import TrainingPairs
@@ -42,12 +42,15 @@ def run_retrain(
     pairs = _Pairs(run)
     collected = step("collect", lambda: collect(run))
     found = step("hard_set", lambda: hard.find_hard_set(run, collected))
+    artefacts.after_hard_set(run, found)
     studied = step("study", lambda: learn.study(run, pairs.get(found)))
-    step("operators", lambda: learn.measure(run))
+    artefacts.after_operators(run, step("operators", lambda: learn.measure(run)))
     searched = step("search", lambda: learn.search_architecture(run, pairs.get(found), studied))
+    artefacts.after_search(run, searched)
     trained = step("train", lambda: learn.train(run, pairs.get(found), searched))
-    step("quantise", lambda: learn.quantise(run, pairs.get(found)))
+    quantised = step("quantise", lambda: learn.quantise(run, pairs.get(found)))
     proved = step("prove", lambda: ship.prove(run, found))
+    artefacts.after_proof(run, proved, quantised)
     built = step("build", lambda: ship.build(run, found, proved, release_version(key)))
     step("training_set", lambda: ship.register_training_set(run, found))
     step("generation", lambda: ship.keep_generation(run, found, trained))

@@ -31,7 +31,7 @@ def retrain(
         float | None, typer.Option(help="Minutes of learning; compiling and gating come on top.")
     ] = None,
     corpus: Annotated[
-        Path | None, typer.Option(help="Folder of videos to learn from instead of the default clips.")
+        Path | None, typer.Option(help="Folder of videos, or a manifest, to learn from instead of the default clips.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
     release: Annotated[bool, typer.Option(help="Start a rollout when the gate has passed.")] = True,

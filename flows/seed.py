@@ -19,7 +19,8 @@ import numpy as np
 import onnxruntime as ort
 import torch
 
-from flows.data.corpus import Corpus, Split, default_corpus, folder_corpus
+from flows.data.corpus import Corpus, Split, default_corpus
+from flows.data.intake.manifest import open_corpus
 from flows.data.pairs import PairSet
 from flows.limits import LIMITS
 from flows.quality.build import build_quality
@@ -56,7 +57,7 @@ class SeedPlan:
 
 def make_seeds(plan: SeedPlan, progress: Progress | None = None) -> dict[str, object]:
     """Make the parts of the plan; returns what seed.json holds."""
-    corpus = folder_corpus(plan.corpus) if plan.corpus else default_corpus()
+    corpus = open_corpus(plan.corpus) if plan.corpus else default_corpus()
     plan.out.mkdir(parents=True, exist_ok=True)
     figures = _earlier_figures(plan.out)
     normal = normal_pairs(corpus) if {"v1", "supernet"} & set(plan.parts) else None

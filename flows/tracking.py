@@ -47,7 +47,7 @@ class Tracker:
 
     def _upload(self, client: Any, folder: Path) -> None:  # Any: MlflowClient
         for path in sorted(folder.iterdir()):
-            if path.suffix in (".json", ".onnx", ".npz", ".png") and not path.name.startswith("."):
+            if path.suffix in (".json", ".onnx", ".npz", ".png", ".svg", ".md") and not path.name.startswith("."):
                 client.log_artifact(self._run_id, str(path))
         client.set_terminated(self._run_id)
         self._register(client)

@@ -60,7 +60,7 @@ def transmit(
     packets = encode(frames, crf=crf, bitrate_kbps=bitrate_kbps, fps=fps)
     lost = np.random.default_rng(seed).random(len(packets)) < loss
     lost[0] = False
-    return _decode_with_losses(packets, lost, len(frames), frames.shape[1:3])
+    return decode_with_losses(packets, lost, len(frames), frames.shape[1:3])
 
 
 def encode(
@@ -111,10 +111,15 @@ def _options(crf: float | None, bitrate_kbps: float | None) -> dict[str, str]:
     return options | {"crf": f"{20.0 if crf is None else crf:g}"}
 
 
-def _decode_with_losses(
-    packets: list[Packet], lost: np.ndarray[tuple[int], np.dtype[np.bool_]], count: int, size: tuple[int, ...]
+def decode_with_losses(
+    packets: list[Packet],
+    lost: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    count: int,
+    size: tuple[int, ...],
+    decoder_name: str = "h264",
 ) -> Received:
-    decoder = av.CodecContext.create("h264", "r")
+    """`count` pictures of a stream some of whose packets never arrive; a missing picture is the last one again."""
+    decoder = av.CodecContext.create(decoder_name, "r")
     assert isinstance(decoder, VideoCodecContext)
     decoder.thread_count = 1
     decoder.options = {"export_side_data": "venc_params"}

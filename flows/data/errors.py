@@ -2,7 +2,8 @@
 
 DataError
 ├── CorpusError   the folder, the manifest or the split is unusable: change the input
-└── VideoError    one file cannot be decoded or encoded: remove or replace that file
+├── VideoError    one file cannot be decoded or encoded: remove or replace that file
+└── FaultError    a fault or a chain of them is not one that exists: correct its numbers
 """
 
 from __future__ import annotations
@@ -18,3 +19,7 @@ class CorpusError(DataError):
 
 class VideoError(DataError):
     """One video cannot be read or written."""
+
+
+class FaultError(DataError):
+    """A fault has an unknown kind, an unknown field or a number outside its range, or comes in the wrong order."""

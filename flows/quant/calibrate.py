@@ -1,4 +1,5 @@
-"""Ranges of activations from streaming histograms: min-max or a percentile, whichever rounds the tensor better.
+"""Ranges of activations from streaming histograms: min-max, a percentile or, when asked for, the range of least KL
+divergence, whichever rounds the tensor better.
 
 A histogram has a fixed number of bins and widens itself, so memory does not grow with the number of frames.
 """
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flows.quant.divergence import kl_range
 from flows.quant.lsq import ActivationQuantizer, set_enabled
 
 _BINS = 2048
@@ -67,17 +69,22 @@ class StreamingHistogram:
             self.edge *= 2.0
 
 
-def choose_grid(histogram: StreamingHistogram) -> Grid:
-    """The candidate grid with the smallest mean squared rounding error over the histogram."""
+def choose_grid(histogram: StreamingHistogram, *, kl: bool = False) -> Grid:
+    """The candidate grid with the smallest mean squared rounding error over the histogram.
+
+    With `kl` the range of least KL divergence is a candidate too; it wins only when it rounds better than the others.
+    """
     if histogram.counts.sum() == 0:
         raise CalibrationError("a tensor was never reached while calibrating; give at least one frame")
     ranges = [("min-max", histogram.low, histogram.high)]
     ranges += [(f"percentile {share}", *_percentile(histogram, share)) for share in _PERCENTILES]
+    if kl:
+        ranges.append(("kl", *kl_range(histogram.centres(), histogram.counts, histogram.low, histogram.high)))
     grids = [_grid(rule, low, high) for rule, low, high in ranges]
-    return min(grids, key=lambda grid: _rounding_error(histogram, grid))
+    return min(grids, key=lambda grid: rounding_error(histogram, grid))
 
 
-def calibrate(network: nn.Module, batches: Iterable[Tensor]) -> dict[str, Grid]:
+def calibrate(network: nn.Module, batches: Iterable[Tensor], *, kl: bool = False) -> dict[str, Grid]:
     """Run float batches through a quantised network with rounding off, then set every grid that is not pinned."""
     grids = {
         name: module
@@ -94,7 +101,7 @@ def calibrate(network: nn.Module, batches: Iterable[Tensor]) -> dict[str, Grid]:
     chosen: dict[str, Grid] = {}
     for name, module in grids.items():
         module.observer = None
-        chosen[name] = choose_grid(histograms[name])
+        chosen[name] = choose_grid(histograms[name], kl=kl)
         module.set_range(chosen[name].scale, chosen[name].zero_point)
     set_enabled(network, activations=True, weights=True)
     return chosen
@@ -115,7 +122,8 @@ def _percentile(histogram: StreamingHistogram, share: float) -> tuple[float, flo
     return max(float(low), histogram.low), min(float(high), histogram.high)
 
 
-def _rounding_error(histogram: StreamingHistogram, grid: Grid) -> float:
+def rounding_error(histogram: StreamingHistogram, grid: Grid) -> float:
+    """Sum over all observed values of the squared distance to the grid."""
     values = np.clip(histogram.centres(), histogram.low, histogram.high)
     codes = np.clip(np.rint(values / grid.scale) + grid.zero_point, 0, 255)
     error = (codes - grid.zero_point) * grid.scale - values

@@ -15,7 +15,9 @@ from torch import Tensor
 
 from flows.data.clips import Frames
 from flows.data.pairs import PairSet
+from flows.quant.adaround import adaround
 from flows.quant.calibrate import Grid, calibrate
+from flows.quant.equalise import equalised
 from flows.quant.export import Agreement, ExportError, proven_vsr
 from flows.quant.networks import QuantVsrNet
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
@@ -27,6 +29,20 @@ QAT_SETTINGS = TrainSettings(batch=12, patch=32, rate=2e-4)
 _SCALE_FACTOR = 0.1
 _TEACHER_SHARE = 0.3
 _CALIBRATION_BATCHES = 24
+
+
+@dataclass(frozen=True)
+class QuantOptions:
+    """Ways to begin better than by rounding to nearest; each is off unless asked for.
+
+    equalise   cross-layer equalisation of the float network (its function stays the same, bit for bit)
+    kl         ranges of least KL divergence as candidates of calibration
+    adaround   rounding of weights by what it does to each layer's output, before training
+    """
+
+    equalise: bool = False
+    kl: bool = False
+    adaround: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,15 +74,19 @@ def qat(
     settings: TrainSettings = QAT_SETTINGS,
     progress: Progress | None = None,
     checkpoint: Path | None = None,
+    options: QuantOptions | None = None,
 ) -> Quantised:
     """INT8 version of `net`, which is left as it is. Without a budget: post-training quantisation only.
 
     Raises ExportError when the exported model does not compute what the fake-quantised network computes.
     """
-    network = QuantVsrNet(net)
+    chosen = options or QuantOptions()
+    network = QuantVsrNet(equalised(net) if chosen.equalise else net)
     random = np.random.default_rng(settings.seed)
     batches = [mixed_batch(normal, hard, settings, random)[0] for _ in range(_CALIBRATION_BATCHES)]
-    grids = calibrate(network, batches)
+    grids = calibrate(network, batches, kl=chosen.kl)
+    if chosen.adaround:
+        adaround(network, batches)
     if budget is not None:
         _train(network, net, normal, hard, budget, settings, progress, checkpoint)
     model, found = proven_vsr(network, _proof_frames(normal, hard))
@@ -135,4 +155,4 @@ def _proof_frames(normal: PairSet, hard: PairSet | None) -> Frames:
     return smallest.low[:: max(1, len(smallest.low) // 4)][:4]
 
 
-__all__ = ["QAT_SETTINGS", "Candidate", "ExportError", "Quantised", "make_candidate", "qat"]
+__all__ = ["QAT_SETTINGS", "Candidate", "ExportError", "QuantOptions", "Quantised", "make_candidate", "qat"]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flows.data.corpus import Clip, Corpus, Split, default_corpus, folder_corpus
+from flows.data.corpus import Clip, Corpus, Split, default_corpus
+from flows.data.intake.manifest import open_corpus
 from flows.data.pairs import View
 from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
@@ -118,7 +119,7 @@ def open_context(
 ) -> RunContext:
     """Open (or continue) the run `key` below the state folder."""
     store = ModelStore(state / "models")
-    corpus = folder_corpus(Path(settings.corpus)) if settings.corpus else default_corpus()
+    corpus = open_corpus(Path(settings.corpus)) if settings.corpus else default_corpus()
     return RunContext(
         key,
         RunFolder(state / "runs" / key),
