@@ -14,8 +14,6 @@ from flows.artefacts.contact_sheet import contact_sheet
 from flows.artefacts.front import candidates, front_svg, points_of
 from flows.artefacts.png import to_png
 from flows.artefacts.sheets import accuracy_report, accuracy_text, architecture_sheet, constraint_sheet, data_list
-from flows.data.errors import DataError
-from flows.errors import FlowError
 from flows.run_folder import Json
 from flows.search.table import OperatorTable
 from flows.steps.context import RunContext
@@ -43,19 +41,22 @@ def after_hard_set(run: RunContext, hard: Json) -> None:
 
 def after_operators(run: RunContext, measured: Json) -> None:
     """`constraints.json`."""
-    settings = run.settings
-    sheet = constraint_sheet(
-        settings.targets, settings.profiles, settings.latency_limit, DDR_LIMIT, dict(measured["facts"])
-    )
-    _once(run, "constraints.json", lambda: run.folder.write_json("constraints.json", sheet))
+
+    def sheet() -> None:
+        wanted = run.settings
+        facts = dict(measured["facts"])
+        found = constraint_sheet(wanted.targets, wanted.profiles, wanted.latency_limit, DDR_LIMIT, facts)
+        run.folder.write_json("constraints.json", found)
+
+    _once(run, "constraints.json", sheet)
 
 
 def after_search(run: RunContext, searched: Json) -> None:
     """`architecture.json` with the operator table, and `front.svg`."""
-    table = OperatorTable.from_json(run.folder.read("operator_table.json").decode())
-    marked = [point.architecture for point in candidates(points_of(searched["evaluated"]), searched["chosen"])]
 
     def sheet() -> None:
+        table = OperatorTable.from_json(run.folder.read("operator_table.json").decode())
+        marked = [point.architecture for point in candidates(points_of(searched["evaluated"]), searched["chosen"])]
         run.folder.write_json("architecture.json", architecture_sheet(searched, table, run.settings.profiles, marked))
 
     _once(run, "architecture.json", sheet)
@@ -68,9 +69,9 @@ def after_search(run: RunContext, searched: Json) -> None:
 
 def after_proof(run: RunContext, proved: Json, quantised: Json) -> None:
     """`accuracy.json` and `accuracy.md`."""
-    report = accuracy_report(proved, quantised)
 
     def both() -> None:
+        report = accuracy_report(proved, quantised)
         run.folder.write("accuracy.md", accuracy_text(report).encode())
         run.folder.write_json("accuracy.json", json.loads(json.dumps(report)))
 
@@ -82,5 +83,5 @@ def _once(run: RunContext, name: str, make: Callable[[], object]) -> None:
         return
     try:
         make()
-    except (DataError, FlowError, ValueError) as error:
-        _log.warning("artefact %s of run %s is missing: %s", name, run.key, error)
+    except Exception:  # evidence beside the run: whatever drawing it does, the run goes on
+        _log.exception("artefact %s of run %s is missing", name, run.key)
