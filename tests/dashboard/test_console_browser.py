@@ -158,13 +158,13 @@ def test_the_switch_changes_the_language_and_stays_on_the_page(visit: Visit) -> 
     visit.log_in("admin")
     visit.page.goto(f"{visit.site}/console/devices")
     visit.page.get_by_role("button", name="中文").click()
+    playwright.expect(visit.page.get_by_role("heading", level=1)).to_have_text("设备")
     assert visit.page.url == f"{visit.site}/console/devices"
-    assert visit.page.get_by_role("heading", level=1).text_content() == "设备"
-    assert visit.page.evaluate("document.documentElement.lang") == "zh-Hans"
+    playwright.expect(visit.page.locator("html")).to_have_attribute("lang", "zh-Hans")
     for name, path in PAGES.items():
         visit.page.goto(visit.site + path)
         visit.shoot(f"zh-{name}")
     visit.page.goto(visit.site)
     visit.shoot("zh-overview")
     visit.page.get_by_role("button", name="English").click()
-    assert visit.page.evaluate("document.documentElement.lang") == "en"
+    playwright.expect(visit.page.locator("html")).to_have_attribute("lang", "en")
