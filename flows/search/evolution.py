@@ -119,18 +119,6 @@ def evolve(
     return Evolved(rows, found, violations, np.asarray(algorithm.pop.get("F"), np.float64))
 
 
-def random_search(
-    lower: Numbers, upper: Numbers, judge: Judge, count: int, *, integer: bool = False, seed: int = 0
-) -> Evolved:
-    """`count` rows drawn evenly from the box: what a search has to beat."""
-    rng = np.random.default_rng(seed)
-    if integer:
-        rows = rng.integers(lower.astype(int), upper.astype(int), (count, len(lower)), endpoint=True).astype(np.float64)
-    else:
-        rows = rng.uniform(lower, upper, (count, len(lower)))
-    return Evolved(rows, *judge(rows), survivors=np.zeros((0, 0)))
-
-
 def hypervolume(points: Numbers, reference: Numbers) -> float:
     """Volume that `points` [n, objectives] dominate below `reference`; 0 for none."""
     inside = points[(points < reference).all(axis=1)]

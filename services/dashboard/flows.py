@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query
 from starlette.responses import RedirectResponse, Response
 
-from contracts.wire.base import Answer
+from contracts.wire.flow_runs import FlowRetry, FlowRunDetail, FlowRunList
 from services.dashboard.guard import Operator, OwnForm
 from services.dashboard.languages import _
 from services.dashboard.limits import LIMITS
@@ -24,57 +24,12 @@ API = "/drift/v1/flow-runs"
 NEEDS = "drift:write"
 
 
-class FlowRun(Answer):
-    """A run."""
-
-    id: str
-    name: str
-    state: str
-    state_name: str = ""
-    message: str = ""
-    expected: float | None = None
-    started: float | None = None
-    ended: float | None = None
-    run_s: float = 0.0
-    runs: int = 0
-    alarm: str = ""
-    tags: tuple[str, ...] = ()
-    retryable: bool = False
-
-
-class Line(Answer):
-    """A line that a run wrote."""
-
-    at: float
-    level: str
-    text: str
-
-
-class FlowDetail(FlowRun):
-    """A run with its newest lines."""
-
-    lines: tuple[Line, ...] = ()
-
-
-class FlowList(Answer):
-    """A page of runs, newest first."""
-
-    items: tuple[FlowRun, ...]
-    next_cursor: str | None = None
-
-
-class Wanted(Answer):
-    """Why a run is asked for again."""
-
-    reason: str
-
-
 @router.get(HOME)
 async def show_flows(operator: Operator, cursor: Annotated[str, Query(max_length=512)] = "") -> Response:
     """A page of runs."""
     asked = {"cursor": cursor} if cursor else {}
     async with Platform(settings().base_url, operator.token) as platform:
-        found = await platform.get(FlowList, API, limit=LIMITS.page_rows, **asked)
+        found = await platform.get(FlowRunList, API, limit=LIMITS.page_rows, **asked)
     following = None if isinstance(found, Missing) else found.value.next_cursor
     return page(
         "flows.html",
@@ -109,15 +64,15 @@ async def retry(operator: OwnForm, run_id: str, reason: Annotated[str, Form(max_
     if len(reason.strip()) < 3:
         return await _form(operator, run_id, reason, _("Say why, in at least three letters."))
     async with Platform(settings().base_url, operator.token) as platform:
-        failed = await platform.post(f"{API}/{segment(run_id)}/retry", Wanted(reason=reason.strip()))
+        failed = await platform.post(f"{API}/{segment(run_id)}/retry", FlowRetry(reason=reason.strip()))
     if failed is not None:
         return missing_page(operator, _("%(what)s: nothing was done", what=_("Retry")), failed, HOME)
     return RedirectResponse(f"{HOME}/{segment(run_id)}", status_code=303, headers=HEADERS)
 
 
-async def _run(operator: Session, run_id: str) -> FlowDetail | Missing:
+async def _run(operator: Session, run_id: str) -> FlowRunDetail | Missing:
     async with Platform(settings().base_url, operator.token) as platform:
-        found = await platform.get(FlowDetail, f"{API}/{segment(run_id)}")
+        found = await platform.get(FlowRunDetail, f"{API}/{segment(run_id)}")
     return found if isinstance(found, Missing) else found.value
 
 

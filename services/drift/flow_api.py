@@ -5,10 +5,10 @@ from uuid import UUID
 
 from fastapi import APIRouter
 
+from contracts.wire.flow_runs import FlowRetry, FlowRunDetail, FlowRunInfo
 from services.drift.flow_runs import FlowRunView, NoSuchFlowRun, NotRetried
 from services.drift.limits import LIMITS
 from services.drift.prefect import FlowsUnavailable
-from services.drift.schemas import FlowRetry, FlowRunDetail, FlowRunInfo
 from services.kit.audit import record
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep

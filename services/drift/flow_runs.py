@@ -16,9 +16,9 @@ import httpx
 from pydantic import Field, TypeAdapter, ValidationError
 
 from contracts.wire.base import Answer
+from contracts.wire.flow_runs import FlowLine, FlowRunDetail, FlowRunInfo
 from services.drift.limits import LIMITS
 from services.drift.prefect import FAILED, FlowsUnavailable
-from services.drift.schemas import FlowLine, FlowRunDetail, FlowRunInfo
 
 Json = Mapping[str, Any]  # Any: JSON of Prefect
 LEVELS = ((40, "error"), (30, "warning"), (20, "info"))

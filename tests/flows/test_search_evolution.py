@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.evolving.zdt import PROBLEMS, volume_of
-from flows.search.evolution import Evolution, Numbers, Penalty, evolve, hypervolume, random_search
+from flows.search.evolution import Evolution, Numbers, Penalty, evolve, hypervolume
 
 SMALL = Evolution(population=12, generations=6, spread_crossover=3.0, spread_mutation=3.0)
 LOW, HIGH = np.zeros(4), np.full(4, 7.0)
@@ -46,7 +46,7 @@ def test_a_penalty_grows_from_its_first_weight_to_its_last() -> None:
 
 
 def test_a_front_of_nothing_allowed_is_empty() -> None:
-    found = random_search(LOW, HIGH, lambda rows: (rows[:, :2], np.ones((len(rows), 1))), 9, integer=True)
+    found = evolve(LOW, HIGH, lambda rows: (rows[:, :2], np.ones((len(rows), 1))), SMALL, constraints=1, integer=True)
     assert len(found.front) == 0
     assert hypervolume(found.objectives[found.front], np.array([9.0, 9.0])) == 0.0
 

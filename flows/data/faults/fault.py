@@ -7,6 +7,7 @@ shows on screen) change the target as well: nothing asks a network to brighten a
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import ClassVar, Self
@@ -37,7 +38,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Fault:
+class Fault(ABC):
     """Base of all faults. Subclasses set `kind` and `stage`, and `in_target` when the clean target has it too."""
 
     kind: ClassVar[str] = ""
@@ -54,9 +55,9 @@ class Fault:
             if not number or not low <= value <= high:
                 raise FaultError(f"{self.kind}: {name} is {value!r}, give a number from {low:g} to {high:g}")
 
+    @abstractmethod
     def apply(self, frames: Frames, random: np.random.Generator, setting: Setting) -> Frames:
         """What becomes of a clip [n, h, w, 3]; as many frames, of the same size."""
-        raise NotImplementedError
 
     def clean(self, frames: Frames, random: np.random.Generator, setting: Setting) -> Frames:
         """The part of it that the target shows too. Only asked of faults that are `in_target`."""
