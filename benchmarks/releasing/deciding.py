@@ -17,7 +17,8 @@ from edgeloop.figures import Figure, at_least, at_most
 
 DEVICES = 10_000
 GOOD_RUNS, BAD_RUNS = 200, 20
-SEED = 5_500
+# 5_500 was looked at while crash odds were mended; these runs were drawn for the first time afterwards.
+SEED = 20_261_130
 BAD = {
     "crash_02_to_1_percent": Bundle(crash=0.01),
     "p99_20_percent_on_one_class": Bundle(latency_log=LATENCY_20_PERCENT, harmed="npu-2t"),
