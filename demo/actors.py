@@ -95,15 +95,13 @@ class Actors:
 
     members: list[Actor] = field(default_factory=list)
 
-    def start(self, name: str, command: Sequence[str], world: World) -> Actor:
+    def start(self, name: str, command: Sequence[str], world: World) -> None:
         """Start one process with its log file."""
         log = world.folder / f"{name}.log"
         environment = {**os.environ, "EDGELOOP_CLOCK_FILE": str(world.clock_file), "OMP_NUM_THREADS": "1"}
         with log.open("ab") as sink:
             process = subprocess.Popen(command, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, env=environment)
-        actor = Actor(name, process, log)
-        self.members.append(actor)
-        return actor
+        self.members.append(Actor(name, process, log))
 
     def dead(self) -> list[Actor]:
         """Processes that ended by themselves, which none should."""
@@ -131,27 +129,23 @@ def restart_devices(actors: Actors, world: World) -> None:
     start_full_agents(actors, world)
 
 
-def start_fleet(actors: Actors, world: World) -> Actor:
+def start_fleet(actors: Actors, world: World) -> None:
     """The light devices: the same agent code, frames sampled, no composed output."""
     path = world.folder / "fleet.config.json"
     path.write_text(json.dumps(fleet_config(world), indent=1))
     path.chmod(0o600)
-    return actors.start("fleet", [sys.executable, "-m", "edgeloop", "agent", "fleet", "--config", str(path)], world)
+    actors.start("fleet", [sys.executable, "-m", "edgeloop", "agent", "fleet", "--config", str(path)], world)
 
 
-def start_full_agents(actors: Actors, world: World) -> list[Actor]:
+def start_full_agents(actors: Actors, world: World) -> None:
     """Full agents: every frame is upscaled and written to mp4."""
-    started = []
     for number in range(world.settings.full_devices):
         group = GROUPS[number % len(GROUPS)]
         name = f"agent-{number + 1}-{group.name}"
         path = world.folder / f"{name}.config.json"
         path.write_text(json.dumps(agent_config(world, name, group, number), indent=1))
         path.chmod(0o600)
-        started.append(
-            actors.start(name, [sys.executable, "-m", "edgeloop", "agent", "run", "--config", str(path)], world)
-        )
-    return started
+        actors.start(name, [sys.executable, "-m", "edgeloop", "agent", "run", "--config", str(path)], world)
 
 
 def fleet_config(world: World) -> dict[str, object]:

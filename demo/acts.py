@@ -9,7 +9,8 @@ from contracts.bundle import Bundle
 from contracts.wire import Build, BuildRequest, BundleRegistration, RolloutRequest
 from demo.actors import restart_devices
 from demo.candidates import broken_calibration
-from demo.driver import DemoError, Stage
+from demo.driver import Stage
+from demo.errors import DemoError
 from demo.observe import Json, Sight
 from flows.data.corpus import Split
 from flows.data.degrade import NORMAL
@@ -47,7 +48,7 @@ def first_act(stage: Stage, alarmed: Sight) -> FirstAct:
     """Watch the flow retrain, the gate judge and the rollout finish."""
     alarm = next(alarm for alarm in alarmed.alarms if alarm["action"] == "retrain")
     key = new_key(str(alarm["id"]))
-    folder = stage.embedded.folder.root / "runs" / key
+    folder = stage.ground.root / "runs" / key
     limit = 60 * (stage.settings.budget_minutes + 6)
     with stage.phase("retrain"):
         stage.wait(f"flow {key} to train and quantise", lambda sight: sight.build(key) or _failed(sight), limit)
@@ -138,7 +139,7 @@ def _give_an_older_driver(stage: Stage, build_id: str) -> None:
 
 
 def _post(stage: Stage, act: FirstAct, name: str, model: bytes, version: str) -> Build:
-    generation = stage.embedded.folder.root / "models" / act.run.path.name
+    generation = stage.ground.root / "models" / act.run.path.name
     sets = [found for found in stage.platform.evaluation_sets() if found.name.startswith(act.run.path.name)]
     proved = act.run.read_json("prove.json")
     request = BuildRequest(

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from demo.driver import DemoError
+from demo.errors import DemoError
 from demo.run import run_demo
 from demo.settings import DemoSettings
 from edgeloop.figures import show

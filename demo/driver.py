@@ -12,22 +12,19 @@ from pathlib import Path
 
 from contracts.clock import SECONDS_PER_DAY, FileClock, day_of
 from demo.actors import Actors, World, start_fleet, start_full_agents
+from demo.errors import DemoError
+from demo.ground import Ground
 from demo.observe import Observer, Sight
 from demo.pace import Pace
 from demo.scene import Scene, make_scene
 from demo.settings import DemoSettings
 from demo.story import FleetPoint, Story
 from demo.view import Board, View
-from embedded.supervisor import Platform as EmbeddedPlatform
 from flows.data.corpus import Corpus
 from flows.platform import Platform
 from flows.steps.context import Profiles
 
 LOOK_EVERY_S = 1.0
-
-
-class DemoError(Exception):
-    """The demo cannot go on; the message says what was waited for and where to look."""
 
 
 @dataclass
@@ -43,7 +40,7 @@ class Stage:
     view: View
     clock_file: Path
     pace: Pace
-    embedded: EmbeddedPlatform
+    ground: Ground
     actors: Actors
     platform: Platform
     observer: Observer
@@ -81,7 +78,8 @@ class Stage:
             yield
 
     def wait(self, what: str, ready: Callable[[Sight], object], limit_s: float) -> Sight:
-        """Look every second until `ready` gives something true. Raises DemoError after `limit_s`."""
+        """Look every second until `ready` gives something true. Raises DemoError after `limit_s`, stretched."""
+        limit_s *= self.settings.patience
         deadline = time.monotonic() + limit_s
         self.board.share = None
         while True:
@@ -96,7 +94,7 @@ class Stage:
             if dead:
                 raise DemoError(f"{dead[0].name} ended by itself with {dead[0].process.returncode}; see {dead[0].log}")
             if time.monotonic() > deadline:
-                raise DemoError(f"waited {limit_s:.0f} s for: {what}; see {self.embedded.folder.logs}")
+                raise DemoError(f"waited {limit_s:.0f} s for: {what}; see {self.ground.logs}")
             time.sleep(LOOK_EVERY_S)
 
     def _note(self, sight: Sight) -> None:
@@ -133,7 +131,7 @@ def gather_fleet(stage: Stage) -> None:
     """Start all devices and wait until they have joined."""
     assert stage.scene is not None
     with stage.phase("fleet joins"):
-        info = stage.embedded.info
+        info = stage.ground.access
         stage.change_at = SECONDS_PER_DAY * (day_of(stage.clock.now()) + stage.settings.healthy_days)
         stage.world = world = World(
             stage.folder, stage.factory, info.base_url, info.enrolment_token, stage.clock_file, stage.change_at,

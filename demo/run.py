@@ -1,8 +1,7 @@
-"""From the first process to the report: one turn of the loop and the second act."""
+"""The demo on this machine: the embedded platform, devices as child processes, and the course of events on them."""
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,25 +9,12 @@ from pathlib import Path
 from rich.console import Console
 
 from contracts.clock import CLOCK_FILE_VARIABLE, SECONDS_PER_DAY, SystemClock, day_of, set_pace
-from demo import judge
-from demo.actors import GROUPS, Actors
-from demo.acts import FirstAct, broken_candidate, first_act, misbehaving_candidate
-from demo.driver import DemoError, Stage, gather_fleet, live_through_the_change, record_scene
-from demo.observe import Json, Observer, Sight
-from demo.pace import Pace
-from demo.report import write_report
-from demo.sealing import seal_bundles
+from demo.actors import Actors
+from demo.embedded_ground import EmbeddedGround
+from demo.play import environment, play, profiles_of
 from demo.settings import DemoSettings
-from demo.story import DriftPoint, Story
-from demo.view import Board, View
-from edgeloop.figures import Figure
-from embedded.supervisor import Platform as EmbeddedPlatform
+from demo.story import Story
 from flows.data.corpus import Corpus, Split, default_corpus, folder_corpus
-from flows.platform import Platform
-from flows.provision import provision
-from flows.steps.context import PROFILES, Profiles, RetrainSettings, views_of
-
-NEW, OLD = "v2 (retrained)", "v1 (seed)"
 
 
 def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, video: Path | None = None) -> Story:
@@ -36,103 +22,13 @@ def run_demo(folder: Path, settings: DemoSettings, console: Console, port: int, 
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     folder = folder.resolve()
-    story = Story(pace=_pace(settings))
-    console.print(story.pace, highlight=False)
     clock_file = folder / "clock.json"
     set_pace(clock_file, 1.0, start=SECONDS_PER_DAY * float(day_of(SystemClock().now())))
-    board = Board(pace=story.pace, limit_s=settings.wall_limit_s)
-    actors = Actors()
     corpus = _corpus(video, folder)
-    profiles = _profiles(corpus)
-    environment = _environment(clock_file, settings, profiles)
-    embedded = EmbeddedPlatform(folder / "platform", port, environment=environment)
-    open_clients = contextlib.ExitStack()
-    try:
-        with View(console) as view:
-            stage = _open(
-                folder, settings, story, board, view, clock_file, embedded, actors, corpus, profiles, open_clients
-            )
-            record_scene(stage)
-            gather_fleet(stage)
-            alarmed = live_through_the_change(stage)
-            act = first_act(stage, alarmed)
-            story.figures += _first_figures(stage, act)
-            if settings.second_act:
-                blocked = broken_candidate(stage, act)
-                rolled_back = misbehaving_candidate(stage, act)
-                story.figures += judge.act_two_figures(blocked, rolled_back)
-            with stage.phase("report"):
-                story.figures += _last_figures(stage, act)
-    except DemoError as error:
-        story.figures.append(Figure("demo.finished", str(error), "", "yes", ok=False))
-        raise
-    finally:
-        open_clients.close()
-        actors.stop()
-        embedded.stop()
-        write_report(folder, story)
-    return story
-
-
-def _open(
-    folder: Path, settings: DemoSettings, story: Story, board: Board, view: View, clock_file: Path,
-    embedded: EmbeddedPlatform, actors: Actors, corpus: Corpus, profiles: Profiles, open_clients: contextlib.ExitStack,
-) -> Stage:  # fmt: skip
-    view.show(board, Sight())
-    with story.step("platform"):
-        info = embedded.start()
-    seal_bundles(info.base_url, info.operator_token)
-    platform = Platform(info.base_url, info.service_token)
-    observer = Observer(info.base_url, info.operator_token, info.prefect_api_url, folder / "fleet.json")
-    open_clients.callback(platform.close)
-    open_clients.callback(observer.close)
-    stage = Stage(
-        folder, settings, corpus, profiles, story, board, view, clock_file, Pace(clock_file),
-        embedded, actors, platform, observer,
-    )  # fmt: skip
-    with stage.phase("seed build"):
-        wanted = RetrainSettings(profiles=profiles)
-        build = provision(embedded.folder.root, platform, stage.factory, wanted, progress=stage.tell)
-    board.names[build.digest] = OLD
-    return stage
-
-
-def _first_figures(stage: Stage, act: FirstAct) -> list[Figure]:
-    new = stage.folder / "new.elb"
-    new.write_bytes(stage.platform.bundle(str(act.build["id"])))
-    assert stage.scene is not None
-    stage.tell("measuring quality on held-out recordings", 0.5)
-    quality = judge.measure_quality(stage.scene.recordings, stage.factory, new, act.float_net())
-    stage.story.quality += quality.rows
-    stage.story.pictures += quality.pictures
-    return [*judge.quality_figures(quality), *judge.coverage_figures(act.covered_before, act.covered_after)]
-
-
-def _last_figures(stage: Stage, act: FirstAct) -> list[Figure]:
-    sight, series, devices = stage.observer.look(), stage.observer.series(), stage.observer.devices()
-    changed = {group.cohort for group in GROUPS if group.changes}
-    stage.story.drift += [
-        DriftPoint(row["cohort"], row["day"], row["state"], row.get("z"), row.get("d"), row["cohort"] in changed)
-        for row in series
-    ]
-    on_new = sum(device["running_digest"] == act.digest for device in devices)
-    people = sum(_by_a_person(entry) for entry in stage.observer.audit())
-    people += sum(int(rollout.get("human_actions", 0)) for rollout in sight.rollouts)
-    return [
-        *judge.size_figures(stage.embedded.info.database_url),
-        *judge.drift_figures(series, sight.alarms),
-        *judge.fleet_figures(len(devices), on_new, stage.unverified_before + stage.unverified_bytes()),
-        *judge.time_figures(stage.story.seconds(), stage.settings.wall_limit_s, people),
-    ]
-
-
-def _by_a_person(entry: Json) -> bool:
-    return str(entry["actor"]).startswith("operator") and entry["action"] not in SETTING_UP
-
-
-SETTING_UP = frozenset({"enrolment-token.created", "content-keys.rotated"})
-"""Done once, before the first day: tokens that devices join with, and the master key that bundles are sealed under."""
-"""What `edgeloop up` does at its start with the operator's token, before the loop runs."""
+    variables = {CLOCK_FILE_VARIABLE: str(clock_file), **environment(settings, profiles_of(corpus))}
+    return play(
+        folder, settings, console, EmbeddedGround(folder / "platform", port, variables), Actors(), corpus, clock_file
+    )
 
 
 def _corpus(video: Path | None, folder: Path) -> Corpus:
@@ -145,32 +41,3 @@ def _corpus(video: Path | None, folder: Path) -> Corpus:
     (alone / video.name).symlink_to(video)
     own = tuple(replace(clip, split=Split.HELD_OUT) for clip in folder_corpus(alone).clips)
     return Corpus((*default.of(Split.TRAIN), *own))
-
-
-def _profiles(corpus: Corpus) -> Profiles:
-    """The usual input sizes, and those of the clips that the fleet watches."""
-    sizes = set(PROFILES)
-    for clip, view in views_of(corpus.of(Split.HELD_OUT), smaller=False):
-        sizes.add((clip.height // view.scale // 4 * 2, clip.width // view.scale // 4 * 2))
-    return tuple(sorted(sizes))
-
-
-def _environment(clock_file: Path, settings: DemoSettings, profiles: Profiles) -> dict[str, str]:
-    return {
-        CLOCK_FILE_VARIABLE: str(clock_file),
-        "EDGELOOP_RETRAIN_BUDGET_MINUTES": str(settings.budget_minutes),
-        "EDGELOOP_RETRAIN_SOAK_S": str(3_600.0 * settings.soak_hours),
-        "EDGELOOP_RETRAIN_MIN_DEVICES": str(settings.min_devices),
-        "EDGELOOP_RETRAIN_PROFILES": ",".join(f"{rows}x{columns}" for rows, columns in profiles),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-
-
-def _pace(settings: DemoSettings) -> str:
-    return (
-        f"Time is compressed: a day passes in {settings.day_s:g} s (factor {settings.watching_factor:,.0f}) "
-        f"while the fleet is watched, factor {settings.learning_factor:g} while a model is trained, "
-        f"{settings.release_factor:,.0f} during rollouts. "
-        f"{settings.light_devices} light and {settings.full_devices} full devices."
-    )

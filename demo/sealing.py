@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from demo.driver import DemoError
+from demo.errors import DemoError
 
 TIMEOUT_S = 30.0
 

@@ -8,6 +8,7 @@ Needs PREFECT_API_URL, EDGELOOP_BASE_URL, EDGELOOP_SERVICE_TOKEN and EDGELOOP_ST
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from prefect import flow, get_run_logger
 from prefect.schedules import Cron
 
 from flows.errors import NothingToDo
+from flows.orphans import take_up
 from flows.platform import Platform
 from flows.retrain import new_key, run_retrain, state_folder
 from flows.run_folder import Json
@@ -55,6 +57,8 @@ def main() -> None:
     ready_file = os.environ.get("EDGELOOP_READY_FILE")
     if ready_file:
         threading.Thread(target=_mark_when_registered, args=(Path(ready_file),), daemon=True).start()
+    for run in take_up(os.environ["PREFECT_API_URL"], NAME):
+        print(f"run {run} was left by a server that was killed; it goes on", file=sys.stderr)
     retrain_flow.serve(
         name=NAME,
         schedules=[Cron(NIGHTLY, timezone="UTC")],

@@ -29,7 +29,7 @@ ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="edgeloop-agent" org.opencontainers.image.version="${VERSION}" org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/edgeloop /opt/edgeloop
 ENV PATH=/opt/edgeloop/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp EDGELOOP_AGENT_STATE_DIR=/var/lib/edgeloop-agent
-RUN mkdir -p /var/lib/edgeloop-agent && chown 65532:65532 /var/lib/edgeloop-agent
+RUN mkdir -p /var/lib/edgeloop-agent /demo /clock && chown 65532:65532 /var/lib/edgeloop-agent /demo /clock
 USER 65532:65532
 VOLUME ["/tmp", "/var/lib/edgeloop-agent"]
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 CMD ["python", "-m", "edge_agent.alive"]

@@ -29,7 +29,7 @@ ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="edgeloop-services" org.opencontainers.image.version="${VERSION}" org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/edgeloop /opt/edgeloop
 ENV PATH=/opt/edgeloop/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp EDGELOOP_STATE_DIR=/var/lib/edgeloop
-RUN mkdir -p /var/lib/edgeloop /enrolment && chown 65532:65532 /var/lib/edgeloop /enrolment
+RUN mkdir -p /var/lib/edgeloop /enrolment /demo /clock /objects && chown 65532:65532 /var/lib/edgeloop /enrolment /demo /clock /objects
 USER 65532:65532
 VOLUME ["/tmp", "/var/lib/edgeloop"]
 EXPOSE 8080 9464

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from contracts.device import DeviceTags
 from contracts.state import public_key
+from edge_agent.containers.cli import down, up
 from edge_agent.errors import AgentError, ConfigError
 from edge_agent.simulated.device import LightDevice, Surroundings
 from edge_agent.simulated.http import LightClient
@@ -31,13 +32,15 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    help="Light simulated devices, by the ten thousand.",
+    help="Test devices: light simulated ones by the ten thousand, or some in containers.",
 )
+app.command("up")(up)
+app.command("down")(down)
 
 
 @app.callback()
 def fleet() -> None:
-    """Light simulated devices."""
+    """Test devices: light simulated ones by the ten thousand, or some in containers."""
 
 
 @app.command(

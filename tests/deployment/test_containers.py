@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
+from contracts.clock import CLOCK_FILE_VARIABLE
+from demo.actors import GROUPS
+from demo.composed import settings as demo_settings
+from demo.play import environment, profiles_of
+from deploy.prove.composition import read_variables
+from edge_agent import alive
+from flows.data.corpus import default_corpus
 from services.kit.discovery import DASHBOARD, SERVICES
 from services.kit.settings import Settings, settings
 from services.kit.tasks import QUEUES
@@ -115,6 +123,40 @@ def test_compose_locks_its_containers_and_opens_loopback_only() -> None:
     assert not [name for name in ("devices",) if "inside" in COMPOSE["services"][name]["networks"]]
 
 
+def test_no_container_of_compose_runs_as_root() -> None:
+    for name, service in COMPOSE["services"].items():
+        if name not in OURS:
+            assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", service["user"]), name
+            assert service["read_only"] is True, name
+            assert service["cap_drop"] == ["ALL"], name
+
+
+def test_compose_up_by_itself_is_the_short_demo() -> None:
+    given = read_variables(ROOT / ".env")
+    wanted = environment(demo_settings(), profiles_of(default_corpus()))
+    assert {key: value for key, value in wanted.items() if key.startswith("EDGELOOP_")}.items() <= given.items()
+    assert given["COMPOSE_PROFILES"] == "demo"
+    assert demo_settings().second_act is False
+    clocks = [service.get("environment", {}).get(CLOCK_FILE_VARIABLE) for service in OURS.values()]
+    assert set(clocks) <= {None, "${EDGELOOP_CLOCK_FILE:-}"}
+    folder = str(Path(given[CLOCK_FILE_VARIABLE]).parent)
+    writers = [name for name, service in OURS.items() if f"clock:{folder}" in service.get("volumes", ())]
+    assert writers == ["demo"]
+
+
+def test_compose_has_a_container_for_each_full_device_of_the_demo() -> None:
+    names = [f"agent-{n + 1}-{GROUPS[n % len(GROUPS)].name}" for n in range(demo_settings().full_devices)]
+    assert [name for name in COMPOSE["services"] if name.startswith("agent-")] == names
+    for name in names:
+        assert COMPOSE["services"][name]["environment"]["DEVICE"] == name
+
+
+def test_an_installation_keeps_real_time_and_has_no_demo() -> None:
+    given = read_variables(ROOT / "deploy" / "compose" / "install.env")
+    assert "demo" not in given["COMPOSE_PROFILES"]
+    assert not [name for name in given if name.startswith("EDGELOOP_RETRAIN") or name == CLOCK_FILE_VARIABLE]
+
+
 def test_compose_takes_secrets_from_files_that_one_command_makes(tmp_path: Path) -> None:
     wanted = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()}
     assert set(bootstrap.new_secrets(tmp_path / "secrets")) == wanted
@@ -145,17 +187,14 @@ def test_settings_read_the_secret_files_and_hide_them(tmp_path: Path, monkeypatc
 
 def test_the_environment_of_compose_is_what_the_code_reads() -> None:
     known = {f"EDGELOOP_{field.upper()}" for field in Settings.model_fields}
-    known |= {"EDGELOOP_SECRETS_DIR", "EDGELOOP_READY_FILE"}
+    known |= {"EDGELOOP_SECRETS_DIR", "EDGELOOP_READY_FILE", CLOCK_FILE_VARIABLE, alive.VARIABLE}
+    known |= {f"EDGELOOP_RETRAIN_{name}" for name in ("BUDGET_MINUTES", "SOAK_S", "MIN_DEVICES", "PROFILES")}
     for name, service in OURS.items():
         ours = {key for key in service.get("environment", {}) if key.startswith("EDGELOOP_")}
         assert ours <= known, name
 
 
 def test_the_health_check_of_an_agent_sees_one_that_stopped(tmp_path: Path) -> None:
-    import os
-
-    from edge_agent import alive
-
     run = [sys.executable, "-m", "edge_agent.alive"]
     environment = {**os.environ, alive.VARIABLE: str(tmp_path)}
     assert subprocess.run(run, env=environment, cwd=ROOT, capture_output=True, check=False).returncode == 1

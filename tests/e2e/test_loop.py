@@ -15,25 +15,7 @@ import pytest
 from rich.console import Console
 
 from demo.run import run_demo
-from demo.settings import DemoSettings
-
-SHORT = DemoSettings(
-    light_devices=195,
-    full_devices=3,
-    day_s=14.0,
-    frames_per_day=10,
-    min_report_frames=5,
-    trial_frames=3,
-    variants=3,
-    clip_frames=30,
-    budget_minutes=3.0,
-    second_act=False,
-)
-MUST_HOLD = (
-    "upload.segment_bytes", "upload.report_bytes", "upload.pixel_fields", "drift.alarm.changed",
-    "drift.alarm.unchanged", "coverage.after", "quality.int8_drop", "fleet.on_new_bundle",
-    "fleet.unverified_bytes_run", "demo.people_actions",
-)  # fmt: skip
+from demo.settings import SHORT, SHORT_MUST_HOLD
 
 
 def free_port() -> int:
@@ -51,7 +33,7 @@ def test_the_loop_closes_by_itself_and_leaves_nothing_running(state_folder: Path
     run_demo(folder, SHORT, Console(quiet=True), free_port())
     document = json.loads((folder / "report.json").read_text())
     figures = {figure["id"]: figure for figure in document["figures"]}
-    broken = {name: figures.get(name) for name in MUST_HOLD if not figures.get(name, {}).get("ok")}
+    broken = {name: figures.get(name) for name in SHORT_MUST_HOLD if not figures.get(name, {}).get("ok")}
     assert broken == {}
     assert (folder / "report.html").stat().st_size > 10_000
     assert {process.pid for process in psutil.Process().children(recursive=True)} <= before

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from contracts.device import DeviceTags
 from contracts.state import Target
-from demo.driver import DemoError
+from demo.errors import DemoError
 from demo.sealing import seal_bundles
 from edge_agent.disk import Disk
 from edge_agent.enrol import device_key, enrol
