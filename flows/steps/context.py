@@ -15,6 +15,7 @@ from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
 from flows.run_folder import RunFolder
+from flows.tasks.vsr.perception import Perception
 
 Profiles = tuple[tuple[int, int], ...]
 PROFILES: Profiles = ((72, 88), (136, 320), (360, 640))
@@ -37,11 +38,20 @@ class RetrainSettings:
     latency_limit: float = 1.04
     soak_s: float = 4 * 3_600.0
     min_devices: int = 5
+    asks: str = ""
+
+    @property
+    def perception(self) -> Perception:
+        """What fine-tuning asks for beside fidelity (`asks`, like "temporal=0.2"). Raises FlowError when unreadable."""
+        try:
+            return Perception.parse(self.asks)
+        except ValueError as error:
+            raise FlowError(f"asks: {error}") from error
 
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
-        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _PROFILES (like
-        "72x88,360x640") and then by `changes`.
+        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _ASKS (like
+        "temporal=0.2"), _PROFILES (like "72x88,360x640") and then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -52,11 +62,14 @@ class RetrainSettings:
             ("soak_s", float),
             ("min_devices", int),
             ("corpus", str),
+            ("asks", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
                 found[name] = kind(raw)
-        return cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
+        settings = cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
+        _ = settings.perception  # a word that cannot be read is told before a run begins
+        return settings
 
 
 def report_nothing(_step: str, _share: float) -> None:
