@@ -37,10 +37,15 @@ console = Console(stderr=True, width=140)
 
 
 @app.command(epilog="Example: deploy/prove/bases.sh build/prove && python -m deploy.prove images build/prove")
-def images(folder: Folder, as_json: AsJson = False) -> None:
+def images(
+    folder: Folder,
+    only: Annotated[list[str] | None, typer.Option(help="Build this one (agent, services, flows) alone.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """Build every image of the compose file; print sizes and users."""
     engine, found = Engine(folder), composition()
     builds = {service.image: service.build for service in found.services if service.build is not None}
+    builds = {image: build for image, build in builds.items() if not only or any(f"/{name}:" in image for name in only)}
     sizes, users = {}, {}
     for image, build in sorted(builds.items()):
         began = time.monotonic()

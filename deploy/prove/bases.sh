@@ -27,7 +27,7 @@ tar -C "$folder/root" --exclude='./var/cache/apt/archives/*.deb' --exclude='./va
 # Wheels of all three images: they are then built without a network, as an installation without one is.
 mkdir -p "$checkout/wheels"
 "$python" -m pip wheel --quiet --wheel-dir "$checkout/wheels" -c "$checkout/constraints.txt" \
-  "$checkout[services,edge,flows]" "psycopg[binary]" "setuptools>=77" wheel
+  "$checkout[services,edge,flows]" "psycopg[binary]" async-timeout "setuptools>=77" wheel
 rm -f "$checkout"/wheels/edgeloop-*.whl
 
 # The servers, from wheels that hold their binaries.

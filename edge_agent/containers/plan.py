@@ -20,6 +20,8 @@ NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,31}$")
 STATE = "/var/lib/edgeloop-agent"
 TOKEN_FILE = f"{STATE}/enrolment-token"
 MEDIA = "/media"
+ENTRYPOINT = ("sh", "-ec")
+"""In place of the image's own: the first word of a command is a line for it."""
 LIFE_S = 86_400 * 365
 
 
@@ -114,7 +116,7 @@ def _spec(wish: FleetWish, number: int, files: Mapping[str, str]) -> DeviceSpec:
     device_class = wish.device_classes[(number - 1) % len(wish.device_classes)]
     own = _playing(wish, device_class) if files else _talking(wish, device_class, number)
     words = f'EDGELOOP_ENROLMENT_TOKEN="$(cat {TOKEN_FILE})" exec "$@"'
-    command = ("sh", "-ec", words, "device", *own)
+    command = (words, "device", *own)
     seen = json.dumps([wish.image, command, wish.network, dict(files)], sort_keys=True)
     labels = {
         FLEET_LABEL: wish.name,

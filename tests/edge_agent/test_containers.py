@@ -11,22 +11,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from docker.errors import ImageNotFound  # type: ignore[import-untyped]
 from typer.testing import CliRunner
 
 from edge_agent.containers import cli
 from edge_agent.containers.engine import EngineError, SdkEngine
 from edge_agent.containers.fleet import bring_up, take_down
-from edge_agent.containers.plan import MOST_DEVICES, FleetWish, checked, specs
+from edge_agent.containers.plan import FLEET_LABEL, MOST_DEVICES, FleetWish, checked, specs
 from edge_agent.errors import ConfigError
 from edge_agent.simulated.cli import app
 
 TOKEN = "el_0123456789abcdef_" + "s" * 43
 WISH = FleetWish("test", 3, "edgeloop/agent:0.1.0", "http://127.0.0.1:8080", ("npu-4t", "npu-2t"), "host")
 RUNNER = CliRunner()
-
-
-class ImageNotFound(Exception):
-    """Named as the SDK's."""
 
 
 @dataclass
@@ -63,12 +60,17 @@ class FakeDocker:
 
     def __init__(self, images: tuple[str, ...] = (WISH.image,)) -> None:
         self.made: dict[str, FakeContainer] = {}
-        self.kept: set[str] = set()
+        self.kept: dict[str, str] = {}
         self.images = images
         self.containers = SimpleNamespace(list=self._list, create=self._create, get=self._get)
         self.volumes = SimpleNamespace(
-            create=lambda name, labels: self.kept.add(name),
-            get=lambda name: SimpleNamespace(remove=lambda force: self.kept.remove(name)),
+            create=lambda name, labels: self.kept.update({name: labels[FLEET_LABEL]}),
+            get=self._volume,
+            list=lambda filters: [
+                self._volume(name)
+                for name, fleet in self.kept.items()
+                if filters == {"label": f"{FLEET_LABEL}={fleet}"}
+            ],
         )
 
     def ping(self) -> bool:
@@ -86,6 +88,9 @@ class FakeDocker:
         assert made.name not in self.made
         self.made[made.name] = made
         return made
+
+    def _volume(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(remove=lambda force: self.kept.pop(name))
 
     def _get(self, id: str) -> FakeContainer:
         return next(made for made in self.made.values() if made.id == id)
@@ -117,6 +122,7 @@ def test_devices_are_locked_labelled_and_spread_over_classes(docker: FakeDocker,
         assert made.labels["org.edgeloop.fleet"] == "test"
         assert made.labels["org.edgeloop.number"] == str(number)
         options = made.options
+        assert options["entrypoint"] == ["sh", "-ec"], "not the image's own"
         assert options["read_only"] is True
         assert options["cap_drop"] == ["ALL"]
         assert options["security_opt"] == ["no-new-privileges"]
@@ -165,14 +171,14 @@ def test_fewer_devices_remove_the_last_with_their_identities(docker: FakeDocker,
         "edgeloop-test-2",
         "edgeloop-test-3",
     ]
-    assert docker.kept == {"edgeloop-test-1"}
+    assert set(docker.kept) == {"edgeloop-test-1"}
 
 
 def test_another_setting_replaces_containers_and_keeps_identities(docker: FakeDocker, engine: SdkEngine) -> None:
     bring_up(engine, WISH, TOKEN, quiet)
     done = bring_up(engine, change(platform_url="http://127.0.0.1:9090"), TOKEN, quiet)
     assert len(done.replace) == 3
-    assert docker.kept == set(docker.made)
+    assert set(docker.kept) == set(docker.made)
     assert "http://127.0.0.1:9090" in docker.made["edgeloop-test-1"].options["command"]
 
 
@@ -182,8 +188,15 @@ def test_another_fleet_is_left_alone(docker: FakeDocker, engine: SdkEngine) -> N
     assert [d.name for d in take_down(engine, "test", keep_state=False, tell=quiet)] == [
         f"edgeloop-test-{number}" for number in (1, 2, 3)
     ]
-    assert set(docker.made) == docker.kept == {"edgeloop-lab-1"}
+    assert set(docker.made) == set(docker.kept) == {"edgeloop-lab-1"}
     assert take_down(engine, "test", keep_state=False, tell=quiet) == []
+
+
+def test_identities_without_a_container_go_too(docker: FakeDocker, engine: SdkEngine) -> None:
+    bring_up(engine, WISH, TOKEN, quiet)
+    del docker.made["edgeloop-test-2"]
+    take_down(engine, "test", keep_state=False, tell=quiet)
+    assert docker.kept == {}
 
 
 def test_identities_can_be_kept(docker: FakeDocker, engine: SdkEngine) -> None:
@@ -196,7 +209,7 @@ def test_identities_can_be_kept(docker: FakeDocker, engine: SdkEngine) -> None:
 def test_devices_with_a_video_are_whole_agents() -> None:
     spec = specs(change(source="/srv/talk.mp4", factory_bundle="/srv/base.elb"))[0]
     assert spec.files == {"/srv/talk.mp4": "/media/source", "/srv/base.elb": "/media/factory.elb"}
-    assert spec.command[4:7] == ("edgeloop", "agent", "run")
+    assert spec.command[2:5] == ("edgeloop", "agent", "run")
 
 
 @pytest.mark.parametrize(
