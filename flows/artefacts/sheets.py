@@ -33,13 +33,16 @@ def constraint_sheet(
     }
 
 
-def data_list(corpus: Corpus, hard: Json, files: dict[str, bytes]) -> Json:
-    """Every clip with hash, licence and side; every condition that was trained under; the run's own files by hash."""
+def data_list(corpus: Corpus, hard: Json, files: dict[str, bytes], findings: Sequence[str] = ()) -> Json:
+    """Every clip with hash, licence and side; every condition that was trained under; the run's own files by hash;
+    what was noted or left out of the corpus and why.
+    """
     stand_ins = hard["stand_ins"]
     return {
         "corpus_sha256": corpus.digest(),
         "clips": json.loads(corpus.manifest())["clips"],
-        "conditions": hard["conditions"],
+        "noted_or_left_out": list(findings),
+        "conditions": conditions_of_stand_ins(hard["stand_ins"]),
         "stand_ins": {
             "count": len(stand_ins),
             "clips": sorted({one["clip"] for one in stand_ins}),
@@ -48,6 +51,17 @@ def data_list(corpus: Corpus, hard: Json, files: dict[str, bytes]) -> Json:
         "coverage": {"before": hard["coverage_before"], "after": hard["coverage_after"], "eps": hard["eps"]},
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
     }
+
+
+def conditions_of_stand_ins(stand_ins: Sequence[Json]) -> list[Json]:
+    """Every condition once, with the number of its stand-ins, most first."""
+    counted: dict[str, int] = {}
+    for one in stand_ins:
+        name = json.dumps(one["degradation"], sort_keys=True)
+        counted[name] = counted.get(name, 0) + 1
+    return [
+        {**json.loads(name), "stand_ins": count} for name, count in sorted(counted.items(), key=lambda row: -row[1])
+    ]
 
 
 def architecture_sheet(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from flows.data.clips import Frames
+from flows.errors import FlowError
 from flows.inference import cpu_session
 from flows.quant.lsq import ActivationQuantizer, QuantConv2d
 from flows.quant.networks import QuantBlock, QuantQualityNet, QuantVsrNet
@@ -25,7 +26,7 @@ MAX_SHARE = 1e-3
 MAX_FLOAT_SHARE = 2e-2
 
 
-class ExportError(Exception):
+class ExportError(FlowError):
     """The exported model does not compute what was trained."""
 
 

@@ -6,6 +6,8 @@ pairs. Stages outside `affected` get no gradient, so what they learned before is
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -26,12 +28,16 @@ def adapt_supernet(
     budget: Budget,
     settings: TrainSettings | None = None,
     progress: Progress | None = None,
+    checkpoint: Path | None = None,
 ) -> Supernet:
     """Train the affected stages (in place) of a supernet; returns it with averaged weights."""
     chosen = settings or TrainSettings(rate=1e-3)
     supernet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # stub lacks the keyword-only form
     trained = _affected_parameters(supernet, affected)
-    loop = Loop(trained, budget, rate=chosen.rate, progress=progress, random=np.random.default_rng(chosen.seed))
+    loop = Loop(
+        trained, budget, rate=chosen.rate, progress=progress, checkpoint=checkpoint,
+        random=np.random.default_rng(chosen.seed),
+    )  # fmt: skip
     largest = _filled(supernet, inherited, affected, largest=True)
     smallest = _filled(supernet, inherited, affected, largest=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.data.corpus import Clip, Corpus, Split, default_corpus
-from flows.data.intake.manifest import open_corpus
+from flows.data.intake.manifest import Opened, open_with_findings
 from flows.data.pairs import View
 from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
@@ -22,17 +23,24 @@ PROFILES: Profiles = ((72, 88), (136, 320), (360, 640))
 
 TARGETS = ("npu-4t", "npu-2t")
 MAX_VIEW_HEIGHT = 400
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RetrainSettings:
-    """What a run is asked for. `budget_minutes` covers learning only, not compiling and gating."""
+    """What a run is asked for. `budget_minutes` covers learning only, not compiling and gating.
+
+    `steps` (adapting the supernet, fine-tuning, quantisation-aware training) counts learning in steps instead of
+    minutes: then the same run gives the same bytes wherever and however often it is interrupted.
+    """
 
     budget_minutes: float = 4.5
+    steps: tuple[int, int, int] | None = None
     seed: int = 0
     profiles: Profiles = PROFILES
     targets: tuple[str, ...] = TARGETS
     corpus: str | None = None
+    unlicensed: bool = False
     auto_release: bool = True
     latency_limit: float = 1.04
     soak_s: float = 4 * 3_600.0
@@ -41,21 +49,25 @@ class RetrainSettings:
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _PROFILES (like
-        "72x88,360x640") and then by `changes`.
+        "72x88,360x640"), _STEPS (like "300,1400,200"), _UNLICENSED (1) and then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
         if sizes:
             found["profiles"] = parse_profiles(sizes)
+        counted = os.environ.get("EDGELOOP_RETRAIN_STEPS")
+        if counted:
+            found["steps"] = parse_steps(counted)
         for name, kind in (
             ("budget_minutes", float),
             ("soak_s", float),
             ("min_devices", int),
             ("corpus", str),
+            ("unlicensed", lambda text: text.lower() in ("1", "true", "yes")),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
-                found[name] = kind(raw)
+                found[name] = _number(name, raw, kind)
         return cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
 
 
@@ -72,6 +84,24 @@ def parse_profiles(text: str) -> Profiles:
         raise FlowError(f"profiles {text!r} are not sizes; write them like 72x88,360x640") from error
 
 
+def parse_steps(text: str) -> tuple[int, int, int]:
+    """Read three step counts such as "300,1400,200". Raises FlowError when they are not three positive numbers."""
+    try:
+        adapt, tune, quantise = (int(count) for count in text.split(","))
+    except ValueError as error:
+        raise FlowError(f"steps {text!r} are not three numbers; write them like 300,1400,200") from error
+    if min(adapt, tune, quantise) < 1:
+        raise FlowError(f"steps {text!r}: each training needs one step or more")
+    return adapt, tune, quantise
+
+
+def _number(name: str, raw: str, kind: Callable[[str], object]) -> object:
+    try:
+        return kind(raw)
+    except ValueError as error:
+        raise FlowError(f"EDGELOOP_RETRAIN_{name.upper()}={raw!r} is no number; correct or unset it") from error
+
+
 @dataclass
 class RunContext:
     """One run. `progress` is told (what, share of that step)."""
@@ -83,6 +113,8 @@ class RunContext:
     parent: Generation
     corpus: Corpus
     settings: RetrainSettings
+    findings: tuple[str, ...] = ()
+    """What was noted or left out while the corpus was read, a sentence each."""
     lab_command: tuple[str, ...] = (sys.executable, "-m", "edge_agent.lab")
     progress: Callable[[str, float], None] = field(default=report_nothing)
 
@@ -119,14 +151,21 @@ def open_context(
 ) -> RunContext:
     """Open (or continue) the run `key` below the state folder."""
     store = ModelStore(state / "models")
-    corpus = open_corpus(Path(settings.corpus)) if settings.corpus else default_corpus()
+    opened = (
+        open_with_findings(Path(settings.corpus), unlicensed=settings.unlicensed)
+        if settings.corpus
+        else Opened(default_corpus())
+    )
+    for finding in opened.findings:
+        _log.warning("%s", finding)
     return RunContext(
         key,
         RunFolder(state / "runs" / key),
         platform,
         store,
         store.current(),
-        corpus,
+        opened.corpus,
         settings,
+        tuple(map(str, opened.findings)),
         progress=progress or report_nothing,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flows.errors import BudgetError
 from flows.quant.qat import QAT_SETTINGS, qat
 from flows.run_folder import Json
 from flows.search.adapt import adapt_supernet
@@ -12,10 +11,17 @@ from flows.search.nsga import Candidate, SearchResult, SearchSettings, search
 from flows.search.sensitivity import affected_stages, stage_responses
 from flows.search.table import OperatorTable, measure_table
 from flows.search.widen import contains, widenings
+from flows.steps.budget import (
+    ADAPT_CHECKPOINT,
+    FINETUNE_CHECKPOINT,
+    QAT_CHECKPOINT,
+    Training,
+    budget_of,
+    require_an_epoch,
+)
 from flows.steps.context import RunContext
 from flows.steps.hard import TrainingPairs
 from flows.steps.parent import parent_network
-from flows.tasks.training import Budget
 from flows.tasks.vsr.architecture import Architecture
 from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.metrics import evaluate
@@ -24,8 +30,6 @@ from flows.tasks.vsr.supernet import load_supernet, save_supernet
 from flows.tasks.vsr.train import TrainSettings, finetune
 from flows.tasks.vsr.weights import load_net, save_net
 
-ADAPT_SHARE, FINETUNE_SHARE, QAT_SHARE = 0.15, 0.70, 0.15
-MINIMUM_MINUTES = 0.2
 DDR_LIMIT = 1.08
 ADAPT = TrainSettings(rate=1e-3)
 FINETUNE = TrainSettings(batch=16, rate=1.5e-3, hard_share=1 / 4, keep=0.0)
@@ -57,9 +61,10 @@ def search_architecture(run: RunContext, pairs: TrainingPairs, studied: Json) ->
     inherited = run.parent.architecture
     affected = tuple(int(index) for index in studied["affected"])
     adapt_supernet(
-        supernet, inherited, affected, pairs.normal, pairs.hard, _budget(run, ADAPT_SHARE),
+        supernet, inherited, affected, pairs.normal, pairs.hard, budget_of(run, Training.ADAPT),
         replace(ADAPT, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"adapting the supernet: {what}", share),
+        checkpoint=run.folder.path / ADAPT_CHECKPOINT,
     )  # fmt: skip
     save_supernet(supernet, run.folder.path / "supernet.npz")
     table = OperatorTable.from_json(run.folder.read("operator_table.json").decode())
@@ -95,13 +100,15 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     architecture = Architecture.from_json(searched["chosen"])
     net, start = start_network(run, architecture, pairs)
     finetune(
-        net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
+        net, pairs.normal, pairs.hard, budget_of(run, Training.FINETUNE),
         settings=replace(FINETUNE, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"training: {what}", share),
-        checkpoint=run.folder.path / "finetune.pt",
+        checkpoint=run.folder.path / FINETUNE_CHECKPOINT,
     )  # fmt: skip
+    steps = require_an_epoch(run, Training.FINETUNE, pairs.normal, FINETUNE)
     run.folder.write("float.npz", save_net(net))
     return {
+        "steps": steps,
         "architecture": architecture.to_json(),
         "start": start,
         "normal_validation": evaluate(net, pairs.normal_validation).psnr_y,
@@ -113,9 +120,9 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
     net = load_net(run.folder.read("float.npz"))
     quantised = qat(
-        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE),
+        net, pairs.normal, pairs.hard, budget_of(run, Training.QAT),
         settings=replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed),
-        checkpoint=run.folder.path / "qat.pt",
+        checkpoint=run.folder.path / QAT_CHECKPOINT,
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
     )  # fmt: skip
     model = quantised.model
@@ -141,16 +148,6 @@ def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPa
 def _validated(net: VsrNet, pairs: TrainingPairs) -> float:
     """Mean dB of both conditions on the pairs set aside."""
     return 0.5 * (evaluate(net, pairs.normal_validation).psnr_y + evaluate(net, pairs.hard_validation).psnr_y)
-
-
-def _budget(run: RunContext, share: float) -> Budget:
-    minutes = run.settings.budget_minutes
-    if minutes < MINIMUM_MINUTES:
-        raise BudgetError(
-            f"a budget of {minutes:g} minutes trains nothing; give --budget-minutes {MINIMUM_MINUTES:g} or more"
-        )
-    seconds = 60.0 * minutes * share
-    return Budget(seconds=seconds, wall_seconds=1.25 * seconds)
 
 
 def _search_json(result: SearchResult, inherited: Architecture) -> Json:

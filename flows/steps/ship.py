@@ -72,7 +72,8 @@ def build(run: RunContext, hard: Json, proved: Json, release_version: str) -> Js
     model = run.folder.read("model.onnx")
     started = run.platform.post_build(request, model, run.parent.quality, run.parent.observer, f"build-{run.key}")
     ended = run.platform.wait_for_build(started.id, lambda seen: run.progress(f"build {seen.state}", 0.5))
-    return judged(ended)
+    before = production.model_dump(mode="json", include={"id", "digest", "release_version"}) if production else None
+    return {**judged(ended), "production_before": before}
 
 
 def judged(ended: Build) -> Json:
@@ -160,15 +161,19 @@ def release(run: RunContext, built: Json, proved: Json, mlflow_run: str) -> Json
     )
     if not run.settings.auto_release:
         return {"rollout": None, "digest": built["digest"]}
-    request = RolloutRequest(
+    rollout = run.platform.start_rollout(rollout_request(run, built), f"rollout-{run.key}")
+    return {"rollout": rollout.id, "digest": built["digest"]}
+
+
+def rollout_request(run: RunContext, built: Json) -> RolloutRequest:
+    """The rollout that a run asks for."""
+    return RolloutRequest(
         digest=str(built["digest"]),
         soak_s=run.settings.soak_s,
         min_devices=run.settings.min_devices,
         auto_start=True,
         reason=f"retrained by {run.key}",
     )
-    rollout = run.platform.start_rollout(request, f"rollout-{run.key}")
-    return {"rollout": rollout.id, "digest": built["digest"]}
 
 
 def provenance(run: RunContext, build_id: str, mlflow_run: str) -> Provenance:
