@@ -38,6 +38,9 @@ def retrain(
     corpus: Annotated[
         Path | None, typer.Option(help="Folder of videos, or a manifest, to learn from instead of the default clips.")
     ] = None,
+    asks: Annotated[
+        str | None, typer.Option(help="What fine-tuning asks for beside fidelity, like temporal=0.2,moments=0.02.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the newest run that stopped or failed.")] = False,
     steps: Annotated[
@@ -54,6 +57,7 @@ def retrain(
     """Learn from the uncovered hard clusters and start a staged release.
 
     Examples: edgeloop retrain --budget-minutes 4 · edgeloop retrain --corpus ~/videos --no-release ·
+    edgeloop retrain --asks temporal=0.2 (less flicker) ·
     edgeloop retrain --resume (goes on where the newest run stopped) · edgeloop retrain --key hand-20260101-120000 ·
     edgeloop retrain --steps 300,1400,200 (the same bytes each time) · edgeloop retrain --list
     """
@@ -62,7 +66,7 @@ def retrain(
         return
     with _watched(as_json) as report:
         settings = RetrainSettings.from_environment(
-            budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release,
+            budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks,
             steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None,
         )  # fmt: skip
         check_budget(settings)

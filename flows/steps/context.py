@@ -16,6 +16,7 @@ from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
 from flows.run_folder import RunFolder
+from flows.tasks.vsr.perception import Perception
 
 Profiles = tuple[tuple[int, int], ...]
 PROFILES: Profiles = ((72, 88), (136, 320), (360, 640))
@@ -45,11 +46,20 @@ class RetrainSettings:
     latency_limit: float = 1.04
     soak_s: float = 4 * 3_600.0
     min_devices: int = 5
+    asks: str = ""
+
+    @property
+    def perception(self) -> Perception:
+        """What fine-tuning asks for beside fidelity (`asks`, like "temporal=0.2"). Raises FlowError when unreadable."""
+        try:
+            return Perception.parse(self.asks)
+        except ValueError as error:
+            raise FlowError(f"asks: {error}") from error
 
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
-        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _PROFILES (like
-        "72x88,360x640"), _STEPS (like "300,1400,200"), _UNLICENSED (1) and then by `changes`.
+        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _UNLICENSED (1),
+        _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS ("300,1400,200") and then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -64,11 +74,14 @@ class RetrainSettings:
             ("min_devices", int),
             ("corpus", str),
             ("unlicensed", lambda text: text.lower() in ("1", "true", "yes")),
+            ("asks", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
                 found[name] = _number(name, raw, kind)
-        return cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
+        settings = cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
+        _ = settings.perception  # a word that cannot be read is told before a run begins
+        return settings
 
 
 def report_nothing(_step: str, _share: float) -> None:

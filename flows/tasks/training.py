@@ -59,7 +59,9 @@ class Budget:
 class Loop:
     """State of one run. `parameters` are trained in place; `average` holds their moving average.
 
-    Call `run` with a function that returns the loss of one step given (step, share of budget spent).
+    Call `run` with a function that returns the loss of one step given (step, share of budget spent). `marks` are names
+    of what that function did once and must not do again; `companions` are modules and optimisers that it trains beside.
+    Both are kept in the checkpoint.
     """
 
     parameters: dict[str, nn.Parameter]
@@ -71,6 +73,7 @@ class Loop:
     progress: Progress | None = None
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     clip: float = 1.0
+    companions: dict[str, nn.Module | torch.optim.Optimizer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.average = {name: value.detach().clone() for name, value in self.parameters.items()}
@@ -78,6 +81,7 @@ class Loop:
         self.curve = Curve()
         self._smooth = math.nan
         self._good: dict[str, Any] | None = None  # Any: like a checkpoint
+        self.marks: set[str] = set()
         self._cpu = 0.0
         self._wall = 0.0
         self._optimiser = torch.optim.Adam(
@@ -107,6 +111,11 @@ class Loop:
         if self.checkpoint is not None:
             self.curve.save(curve_of(self.checkpoint))
         return self._smooth
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds spent so far, over all processes that worked on this run."""
+        return self._cpu
 
     def restart(self) -> None:
         """Forget average and moments, after parameters were rearranged by hand."""
@@ -185,6 +194,8 @@ class Loop:
             "smooth": self._smooth,
             "curve": list(self.curve.points),
             "retreats": self.curve.retreats,
+            "marks": sorted(self.marks),
+            "companions": {name: companion.state_dict() for name, companion in self.companions.items()},
         }
 
     def _save(self, path: Path) -> None:
@@ -200,6 +211,9 @@ class Loop:
         self._optimiser.load_state_dict(copy.deepcopy(state["optimiser"]))
         self.step, self._smooth = state["step"], state["smooth"]
         self.curve = Curve([tuple(point) for point in state["curve"]], state["retreats"])
+        self.marks = set(state["marks"])
+        for name, companion in self.companions.items():
+            companion.load_state_dict(copy.deepcopy(state["companions"][name]))
 
     def _resume(self) -> None:
         if self.checkpoint is None or not self.checkpoint.exists():
@@ -212,6 +226,9 @@ class Loop:
             raise TrainingError(f"{self.checkpoint} cannot be read ({reason}); remove it to start again") from error
         if not fits:
             raise TrainingError(f"{self.checkpoint} belongs to another network; remove it to start again")
+        if set(state["companions"]) != set(self.companions):
+            named = ", ".join(sorted(set(state["companions"]) ^ set(self.companions)))
+            raise TrainingError(f"{self.checkpoint} and this run differ in {named}; remove it to start again")
         self._restore(state)
         self._cpu, self._wall = state["cpu"], state["wall"]
         self.random.bit_generator.state = state["random"]
