@@ -14,6 +14,7 @@ from flows.data.pairs import View
 from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
+from flows.quant.calibration_set import read_set
 from flows.run_folder import RunFolder
 
 Profiles = tuple[tuple[int, int], ...]
@@ -37,11 +38,13 @@ class RetrainSettings:
     latency_limit: float = 1.04
     soak_s: float = 4 * 3_600.0
     min_devices: int = 5
+    calibration: str | None = None
+    """Folder of a calibration set that INT8 ranges must hold as well."""
 
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
-        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _PROFILES (like
-        "72x88,360x640") and then by `changes`.
+        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _CALIBRATION,
+        _PROFILES (like "72x88,360x640") and then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -52,6 +55,7 @@ class RetrainSettings:
             ("soak_s", float),
             ("min_devices", int),
             ("corpus", str),
+            ("calibration", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
@@ -118,6 +122,8 @@ def open_context(
     progress: Callable[[str, float], None] | None = None,
 ) -> RunContext:
     """Open (or continue) the run `key` below the state folder."""
+    if settings.calibration:
+        read_set(Path(settings.calibration), 1)  # refused now, not after minutes of training
     store = ModelStore(state / "models")
     corpus = open_corpus(Path(settings.corpus)) if settings.corpus else default_corpus()
     return RunContext(
