@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from flows.data.pairs import PairSet
+from flows.tasks.batches import to_batch
 from flows.tasks.training import Budget, Loop, Progress, one_thread
 from flows.tasks.vsr.architecture import Architecture, Stage
 from flows.tasks.vsr.supernet import Supernet
-from flows.tasks.vsr.train import TrainSettings, psnr_loss, to_batch
+from flows.tasks.vsr.train import TrainSettings, psnr_loss
 
 
 def adapt_supernet(

@@ -103,6 +103,11 @@ class Loop:
         self._report(1.0, smooth)
         return smooth
 
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds spent so far, over all processes that worked on this run."""
+        return self._cpu
+
     def restart(self) -> None:
         """Forget average and moments, after parameters were rearranged by hand."""
         self.average = {name: value.detach().clone() for name, value in self.parameters.items()}

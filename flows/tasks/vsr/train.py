@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from flows.data.pairs import PairSet
+from flows.tasks.batches import autocast, to_batch
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.architecture import DEFAULT_SPACE, Architecture, Space
 from flows.tasks.vsr.inherit import inherit
@@ -112,7 +113,7 @@ def train_supernet(
     def loss_of(step: int, share: float) -> Tensor:
         nonlocal sorted_already
         low, high, level = mixed_batch(normal, None, settings, loop.random)
-        with _autocast():
+        with autocast():
             teacher = supernet(low)
         loss = relative_loss(teacher, high, level)
         if share < warm_up:
@@ -123,7 +124,7 @@ def train_supernet(
             sorted_already = True
         soft = 0.5 * (high + teacher.detach().float())
         for chosen in students():
-            with _autocast():
+            with autocast():
                 student = supernet(low, chosen)
             loss = loss + relative_loss(student, soft, level)
         return loss
@@ -152,12 +153,6 @@ def _root_error(output: Tensor, target: Tensor) -> Tensor:
     return ((output.float() - target).square().mean(dim=(1, 2, 3)) + _MSE_FLOOR).sqrt()
 
 
-def to_batch(low: np.ndarray, high: np.ndarray) -> tuple[Tensor, Tensor]:
-    """uint8 [n, h, w, 3] patches to float channels-last tensors in 0..1."""
-    pair = [torch.from_numpy(array).permute(0, 3, 1, 2).to(torch.float32).div_(255.0) for array in (low, high)]
-    return pair[0], pair[1]
-
-
 def _fit(
     net: nn.Module,
     normal: PairSet,
@@ -171,7 +166,7 @@ def _fit(
 
     def loss_of(step: int, share: float) -> Tensor:
         low, high, level = mixed_batch(normal, hard, settings, loop.random)
-        with _autocast():
+        with autocast():
             output = net(low)
         return relative_loss(output, high, level)
 
@@ -206,11 +201,3 @@ def mixed_batch(
         low, high = np.concatenate((low, hard_low)), np.concatenate((high, hard_high))
         level = np.concatenate((level, hard_level))
     return (*to_batch(low, high), torch.from_numpy(level))
-
-
-def _autocast() -> torch.autocast:
-    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=_fast_bf16())
-
-
-def _fast_bf16() -> bool:
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

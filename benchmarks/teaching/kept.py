@@ -1,0 +1,50 @@
+"""Where a stage keeps what it made: `build/bench/learning/STAGE/KEY/seedN`, so that the bench goes on after a stop.
+
+The key is a hash of the stage's configuration and of the sources that decide its result. Another configuration or
+other training code never finds an old result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ROOT = CHECKOUT / "build" / "bench" / "learning"
+
+Json = dict[str, Any]  # Any: JSON
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One stage for one seed: a folder, and the result that is written last."""
+
+    folder: Path
+
+    @property
+    def result(self) -> Json | None:
+        """What the stage found, None while it is not done."""
+        path = self.folder / "result.json"
+        return dict(json.loads(path.read_text())) if path.is_file() else None
+
+    def finish(self, result: Json) -> Json:
+        """Store the result."""
+        temporary = self.folder / "result.part"
+        temporary.write_text(json.dumps(result, indent=1) + "\n")
+        temporary.replace(self.folder / "result.json")
+        return result
+
+
+def kept(stage: str, seed: int, configuration: Mapping[str, object], sources: Sequence[str]) -> Kept:
+    """The place of a stage; `sources` are files of the checkout, by path."""
+    digest = hashlib.sha256(json.dumps(configuration, sort_keys=True, default=str).encode())
+    for source in sorted(sources):
+        digest.update(source.encode())
+        digest.update((CHECKOUT / source).read_bytes())
+    folder = ROOT / stage / digest.hexdigest()[:12] / f"seed{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return Kept(folder)
