@@ -41,6 +41,10 @@ def retrain(
     asks: Annotated[
         str | None, typer.Option(help="What fine-tuning asks for beside fidelity, like temporal=0.2,moments=0.02.")
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="Calibration set (`edgeloop corpus calibration`) that INT8 ranges must hold too."),
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the newest run that stopped or failed.")] = False,
     steps: Annotated[
@@ -57,7 +61,7 @@ def retrain(
     """Learn from the uncovered hard clusters and start a staged release.
 
     Examples: edgeloop retrain --budget-minutes 4 · edgeloop retrain --corpus ~/videos --no-release ·
-    edgeloop retrain --asks temporal=0.2 (less flicker) ·
+    edgeloop retrain --asks temporal=0.2 (less flicker) · edgeloop retrain --calibration var/calibration ·
     edgeloop retrain --resume (goes on where the newest run stopped) · edgeloop retrain --key hand-20260101-120000 ·
     edgeloop retrain --steps 300,1400,200 (the same bytes each time) · edgeloop retrain --list
     """
@@ -67,6 +71,7 @@ def retrain(
     with _watched(as_json) as report:
         settings = RetrainSettings.from_environment(
             budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks,
+            calibration=str(calibration) if calibration else None,
             steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None,
         )  # fmt: skip
         check_budget(settings)

@@ -15,6 +15,7 @@ from flows.data.pairs import View
 from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
+from flows.quant.calibration_set import read_set
 from flows.run_folder import RunFolder
 from flows.tasks.vsr.perception import Perception
 
@@ -47,6 +48,8 @@ class RetrainSettings:
     soak_s: float = 4 * 3_600.0
     min_devices: int = 5
     asks: str = ""
+    calibration: str | None = None
+    """Folder of a calibration set that INT8 ranges must hold as well."""
 
     @property
     def perception(self) -> Perception:
@@ -59,7 +62,8 @@ class RetrainSettings:
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _UNLICENSED (1),
-        _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS ("300,1400,200") and then by `changes`.
+        _CALIBRATION, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS ("300,1400,200") and then by
+        `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -75,6 +79,7 @@ class RetrainSettings:
             ("corpus", str),
             ("unlicensed", lambda text: text.lower() in ("1", "true", "yes")),
             ("asks", str),
+            ("calibration", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
@@ -163,6 +168,8 @@ def open_context(
     progress: Callable[[str, float], None] | None = None,
 ) -> RunContext:
     """Open (or continue) the run `key` below the state folder."""
+    if settings.calibration:
+        read_set(Path(settings.calibration), 1)  # refused now, not after minutes of training
     store = ModelStore(state / "models")
     opened = (
         open_with_findings(Path(settings.corpus), unlicensed=settings.unlicensed)

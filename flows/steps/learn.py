@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from flows.quant.calibration_set import read_set
 from flows.quant.qat import QAT_SETTINGS, qat
 from flows.run_folder import Json
 from flows.search.adapt import adapt_supernet
@@ -119,11 +121,13 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
 def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
     net = load_net(run.folder.read("float.npz"))
+    calibration = read_set(Path(run.settings.calibration)) if run.settings.calibration else None
     quantised = qat(
         net, pairs.normal, pairs.hard, budget_of(run, Training.QAT),
         settings=replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed),
         checkpoint=run.folder.path / QAT_CHECKPOINT,
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
+        calibration=calibration.batches() if calibration else (),
     )  # fmt: skip
     model = quantised.model
     run.folder.write("model.onnx", model)
@@ -131,6 +135,7 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
         "bytes": len(model),
         "differs_by_lsb": quantised.agreement.max_lsb,
         "differing_share": quantised.agreement.share,
+        "calibration_set": calibration.facts() if calibration else None,
         "normal_validation": evaluate(model, pairs.normal_validation).psnr_y,
         "hard_validation": evaluate(model, pairs.hard_validation).psnr_y,
     }

@@ -15,7 +15,7 @@ from flows.run_folder import Json
 from flows.steps.context import RunContext
 
 PINNED = "run.json"
-_KEPT = ("corpus", "seed", "profiles", "targets")
+_KEPT = ("corpus", "seed", "profiles", "targets", "asks", "calibration")
 
 
 def pinned(run: RunContext) -> RunContext:
@@ -53,6 +53,8 @@ def _now(run: RunContext) -> Json:
         "seed": wanted.seed,
         "profiles": [list(size) for size in wanted.profiles],
         "targets": list(wanted.targets),
+        "asks": wanted.asks,
+        "calibration": wanted.calibration or "",
         "budget_minutes": wanted.budget_minutes,
         "steps": list(wanted.steps) if wanted.steps else None,
         "code": code_version(),
