@@ -60,8 +60,8 @@ class Generation:
 class ModelStore:
     """Generations below a folder; the seeds are generation `seed`."""
 
-    def __init__(self, folder: Path, seeds: Path = SEEDS) -> None:
-        self._folder, self._seeds = folder, seeds
+    def __init__(self, folder: Path, seeds: Path = SEEDS, first: Architecture = HAND_MADE) -> None:
+        self._folder, self._seeds, self._first = folder, seeds, first
 
     def current(self) -> Generation:
         """The newest released generation, or the seeds."""
@@ -115,7 +115,7 @@ class ModelStore:
                 for path in self._seeds.iterdir()
                 if path.suffix in (".onnx", ".npz")
             }
-            self.add("seed", files, HAND_MADE, ())
+            self.add("seed", files, self._first, ())
         return folder
 
     def _read(self, name: str, folder: Path) -> Generation:

@@ -51,7 +51,7 @@ def run_retrain(
     check_budget(wanted)
     with RunPulse(state / "runs" / key) as pulse:
         run = pinned(open_context(key, state, platform, wanted, progress))
-        tracked = tracker or Tracker.from_environment(key)
+        tracked = tracker or Tracker.from_environment(key, wanted.task)
         tracked.open(run.folder, described(run))
         try:
             return _all_steps(replace(run, progress=_both(run.progress, pulse.told)), tracked)

@@ -15,9 +15,9 @@ from typing import Any
 
 from flows.run_folder import Json, RunFolder
 from flows.tasks.curve import Curve
+from flows.tasks.registry import DEFAULT
 
 EXPERIMENT = "retrain"
-MODEL_NAME = "vsr-x2"
 KEPT = "mlflow.json"
 _SHOWN = (".json", ".onnx", ".npz", ".png", ".svg", ".md", ".elb")
 _OURS = {KEPT, "heartbeat.json"}
@@ -30,8 +30,8 @@ Send = Callable[[Any], object]  # Any: MlflowClient
 class Tracker:
     """Writes parameters, metrics and artefacts of one run; without a tracking URI it writes nothing."""
 
-    def __init__(self, key: str, uri: str | None) -> None:
-        self._key, self._uri = key, uri
+    def __init__(self, key: str, uri: str | None, model: str = DEFAULT) -> None:
+        self._key, self._uri, self._model = key, uri, model
         self._client: Any = None  # MlflowClient, imported late because it takes seconds
         self._folder: RunFolder | None = None
         self._run_id = ""
@@ -40,9 +40,10 @@ class Tracker:
         self._tags: Json = {}
 
     @classmethod
-    def from_environment(cls, key: str) -> Tracker:
-        """Uses MLFLOW_TRACKING_URI or EDGELOOP_MLFLOW_TRACKING_URI."""
-        return cls(key, os.environ.get("MLFLOW_TRACKING_URI") or os.environ.get("EDGELOOP_MLFLOW_TRACKING_URI"))
+    def from_environment(cls, key: str, model: str = DEFAULT) -> Tracker:
+        """Uses MLFLOW_TRACKING_URI or EDGELOOP_MLFLOW_TRACKING_URI; `model` is the registered model's name."""
+        uri = os.environ.get("MLFLOW_TRACKING_URI") or os.environ.get("EDGELOOP_MLFLOW_TRACKING_URI")
+        return cls(key, uri, model)
 
     @property
     def run_id(self) -> str:
@@ -135,14 +136,14 @@ class Tracker:
         from mlflow.exceptions import MlflowException
 
         try:
-            client.create_registered_model(MODEL_NAME)
+            client.create_registered_model(self._model)
         except MlflowException:
-            _log.debug("registered model %s is there already", MODEL_NAME)
-        if client.search_model_versions(f"name='{MODEL_NAME}' and run_id='{self._run_id}'"):
+            _log.debug("registered model %s is there already", self._model)
+        if client.search_model_versions(f"name='{self._model}' and run_id='{self._run_id}'"):
             return
         run = client.get_run(self._run_id)
         tags = {"key": self._key, **{name: str(value)[:4_000] for name, value in self._tags.items()}}
-        client.create_model_version(MODEL_NAME, f"{run.info.artifact_uri}/model.onnx", self._run_id, tags=tags)
+        client.create_model_version(self._model, f"{run.info.artifact_uri}/model.onnx", self._run_id, tags=tags)
 
     def _try(self, use: Send) -> None:
         if not self._uri or self._gone:

@@ -14,7 +14,9 @@ from contracts.npu import load_spec
 from flows.data.corpus import Corpus
 from flows.run_folder import Json
 from flows.search.table import OperatorTable
+from flows.tasks.task import Task
 from flows.tasks.vsr.architecture import Architecture
+from flows.tasks.vsr.task import VSR
 
 DROP_LIMIT_DB = 0.15
 """Largest loss by INT8 that this project promises, on every held-out condition."""
@@ -65,7 +67,11 @@ def conditions_of_stand_ins(stand_ins: Sequence[Json]) -> list[Json]:
 
 
 def architecture_sheet(
-    searched: Json, table: OperatorTable, profiles: Sequence[tuple[int, int]], candidates: Sequence[str]
+    searched: Json,
+    table: OperatorTable,
+    profiles: Sequence[tuple[int, int]],
+    candidates: Sequence[str],
+    task: Task = VSR,
 ) -> Json:
     """The chosen network and the other candidates, each with size, work and predicted time, and the table used."""
     production = searched["inherited"]
@@ -74,7 +80,7 @@ def architecture_sheet(
         "chosen": json.loads(searched["chosen"]),
         "production": json.loads(production),
         "searched_stages": searched["searched_stages"],
-        "networks": [_network(name, table, profiles) for name in names],
+        "networks": [_network(name, table, profiles, task) for name in names],
         "operator_table": json.loads(table.to_json()),
     }
 
@@ -113,13 +119,13 @@ def accuracy_text(report: Json) -> str:
     return "\n".join([*lines, ""])
 
 
-def _network(architecture: str, table: OperatorTable, profiles: Sequence[tuple[int, int]]) -> Json:
+def _network(architecture: str, table: OperatorTable, profiles: Sequence[tuple[int, int]], task: Task) -> Json:
     net = Architecture.from_json(architecture)
     pairs = sorted({(row.target, row.profile) for row in table.rows})
     return {
         "architecture": json.loads(architecture),
-        "parameters": net.parameters(),
-        "macs": {f"{rows}x{columns}": net.macs(rows, columns) for rows, columns in profiles},
+        "parameters": task.parameters(net),
+        "macs": {f"{rows}x{columns}": task.macs(net, rows, columns) for rows, columns in profiles},
         "latency_us": {f"{target} {size}": table.latency_us(net, target, size) for target, size in pairs},
         "ddr_bytes": {f"{target} {size}": table.ddr_bytes(net, target, size) for target, size in pairs},
     }

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from flows.data.clips import Frames
 from flows.data.pairs import PairSet
 from flows.quant.adaround import adaround
 from flows.quant.calibrate import Grid, calibrate
-from flows.quant.equalise import equalised
-from flows.quant.export import Agreement, ExportError, proven_vsr
-from flows.quant.networks import QuantVsrNet
+from flows.quant.export import Agreement, ExportError, proven
 from flows.quant.stages import FACTORS, StagePlan, train_in_stages
+from flows.tasks.task import Task
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.metrics import Metrics, evaluate
 from flows.tasks.vsr.net import VsrNet
-from flows.tasks.vsr.train import TrainSettings, finetune, mixed_batch, relative_loss
+from flows.tasks.vsr.task import VSR
+from flows.tasks.vsr.train import TrainSettings, finetune, mixed_batch
 
 QAT_SETTINGS = TrainSettings(batch=12, patch=32, rate=2e-4)
 _CALIBRATION_BATCHES = 24
@@ -58,7 +58,7 @@ class QuantOptions:
 class Quantised:
     """A trained INT8 network: the torch twin, the ONNX bytes, its grids and how exactly ONNX Runtime agrees."""
 
-    network: QuantVsrNet
+    network: nn.Module
     model: bytes
     grids: dict[str, Grid]
     agreement: Agreement
@@ -68,14 +68,14 @@ class Quantised:
 class Candidate:
     """What a retrain run hands on: float network, INT8 model, and metrics by condition for both."""
 
-    net: VsrNet
+    net: nn.Module
     quantised: Quantised
     float_metrics: dict[str, Metrics]
     int8_metrics: dict[str, Metrics]
 
 
 def qat(
-    net: VsrNet,
+    net: nn.Module,
     normal: PairSet,
     hard: PairSet | None,
     budget: Budget | None,
@@ -85,6 +85,7 @@ def qat(
     checkpoint: Path | None = None,
     options: QuantOptions | None = None,
     calibration: Sequence[Tensor] = (),
+    task: Task = VSR,
 ) -> Quantised:
     """INT8 version of `net`, which is left as it is. Without a budget: post-training quantisation only.
 
@@ -92,7 +93,7 @@ def qat(
     Raises ExportError when the exported model does not compute what the fake-quantised network computes.
     """
     chosen = options or QuantOptions()
-    network = QuantVsrNet(equalised(net) if chosen.equalise else net)
+    network = task.quantised(net, equalise=chosen.equalise)
     random = np.random.default_rng(settings.seed)
     batches = [mixed_batch(normal, hard, settings, random)[0] for _ in range(_CALIBRATION_BATCHES)]
     batches += calibration
@@ -100,7 +101,7 @@ def qat(
     if chosen.adaround and chosen.plan is None:
         adaround(network, batches)
     if budget is not None:
-        loss = _Loss(network, net.eval(), normal, hard, settings, chosen.teacher)
+        loss = _Loss(task, network, net.eval(), normal, hard, settings, chosen.teacher)
         if chosen.plan is None:
             _train(network, loss, budget, settings, progress, checkpoint)
         else:
@@ -108,7 +109,7 @@ def qat(
                 network, loss, batches, budget, rate=settings.rate, plan=chosen.plan, seed=settings.seed,
                 checkpoint=checkpoint, progress=progress,
             )  # fmt: skip
-    model, found = proven_vsr(network, _proof_frames(normal, hard))
+    model, found = proven(network, task.export(network), _proof_frames(normal, hard))
     return Quantised(network.eval(), model, grids, found)
 
 
@@ -138,8 +139,9 @@ def make_candidate(
 class _Loss:
     """Of one step: against the truth with the teacher's output mixed in."""
 
-    network: QuantVsrNet
-    teacher: VsrNet
+    task: Task
+    network: nn.Module
+    teacher: nn.Module
     normal: PairSet
     hard: PairSet | None
     settings: TrainSettings
@@ -150,11 +152,11 @@ class _Loss:
         if self.share:
             with torch.no_grad():
                 high = (1.0 - self.share) * high + self.share * self.teacher(low)
-        return relative_loss(self.network(low), high, level)
+        return self.task.loss(self.network(low), high, level)
 
 
 def _train(
-    network: QuantVsrNet,
+    network: nn.Module,
     loss: _Loss,
     budget: Budget,
     settings: TrainSettings,

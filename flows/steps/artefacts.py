@@ -61,10 +61,13 @@ def after_operators(run: RunContext, measured: Json) -> None:
 def after_search(run: RunContext, searched: Json) -> None:
     """`architecture.json` with the operator table, and `front.svg`."""
 
+    def drawn(table: OperatorTable, marked: list[str]) -> Json:
+        return architecture_sheet(searched, table, run.settings.profiles, marked, run.task)
+
     def sheet() -> None:
         table = OperatorTable.from_json(run.folder.read("operator_table.json").decode())
         marked = [point.architecture for point in candidates(points_of(searched["evaluated"]), searched["chosen"])]
-        run.folder.write_json("architecture.json", architecture_sheet(searched, table, run.settings.profiles, marked))
+        run.folder.write_json("architecture.json", drawn(table, marked))
 
     _once(run, "architecture.json", sheet)
     _once(

@@ -17,6 +17,8 @@ from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
 from flows.quant.calibration_set import read_set
 from flows.run_folder import RunFolder
+from flows.tasks.registry import DEFAULT, task_named
+from flows.tasks.task import Task
 from flows.tasks.vsr.perception import Perception
 
 Profiles = tuple[tuple[int, int], ...]
@@ -38,6 +40,7 @@ class RetrainSettings:
 
     budget_minutes: float = 4.5
     steps: tuple[int, int, int] | None = None
+    task: str = DEFAULT
     seed: int = 0
     profiles: Profiles = PROFILES
     targets: tuple[str, ...] = TARGETS
@@ -62,8 +65,8 @@ class RetrainSettings:
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _UNLICENSED (1),
-        _CALIBRATION, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS ("300,1400,200") and then by
-        `changes`.
+        _CALIBRATION, _TASK, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS ("300,1400,200") and then
+        by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -80,6 +83,7 @@ class RetrainSettings:
             ("unlicensed", lambda text: text.lower() in ("1", "true", "yes")),
             ("asks", str),
             ("calibration", str),
+            ("task", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
@@ -137,6 +141,11 @@ class RunContext:
     progress: Callable[[str, float], None] = field(default=report_nothing)
 
     @property
+    def task(self) -> Task:
+        """What is learned: data, model family, losses, metrics, exporters."""
+        return task_named(self.settings.task)
+
+    @property
     def training_clips(self) -> list[tuple[Clip, View]]:
         """Clips that may be trained on, each shrunk to the sizes that calls have."""
         return views_of(self.corpus.of(Split.TRAIN))
@@ -170,7 +179,9 @@ def open_context(
     """Open (or continue) the run `key` below the state folder."""
     if settings.calibration:
         read_set(Path(settings.calibration), 1)  # refused now, not after minutes of training
-    store = ModelStore(state / "models")
+    task = task_named(settings.task)
+    models = "models" if task.name == DEFAULT else f"models-{task.name}"
+    store = ModelStore(state / models, task.seeds, task.first)
     opened = (
         open_with_findings(Path(settings.corpus), unlicensed=settings.unlicensed)
         if settings.corpus

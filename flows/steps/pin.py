@@ -15,7 +15,7 @@ from flows.run_folder import Json
 from flows.steps.context import RunContext
 
 PINNED = "run.json"
-_KEPT = ("corpus", "seed", "profiles", "targets", "asks", "calibration")
+_KEPT = ("task", "corpus", "seed", "profiles", "targets", "asks", "calibration")
 
 
 def pinned(run: RunContext) -> RunContext:
@@ -48,6 +48,7 @@ def _now(run: RunContext) -> Json:
     wanted = run.settings
     return {
         "key": run.key,
+        "task": run.settings.task,
         "parent": run.parent.name,
         "corpus": run.corpus.digest(),
         "seed": wanted.seed,

@@ -25,18 +25,16 @@ from flows.steps.context import RunContext
 from flows.steps.evaluation import conditions_of, evaluation_frames
 from flows.steps.hard import hard_conditions, parent_vectors
 from flows.tasks.vsr.architecture import Architecture
-from flows.tasks.vsr.metrics import evaluate
-from flows.tasks.vsr.weights import load_net
 
 
 def prove(run: RunContext, hard: Json) -> Json:
     """Float, INT8 and parent on held-out clips, in numbers, a row for each condition and frame size."""
-    net = load_net(run.folder.read("float.npz"))
+    net = run.task.load(run.folder.read("float.npz"))
     model = run.folder.read("model.onnx")
     report: Json = {}
     for frames in evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key):
         pairs = PairSet(frames.pairs)
-        int8, parent = evaluate(model, pairs), evaluate(run.parent.model, pairs)
+        int8, parent = run.task.evaluate(model, pairs), run.task.evaluate(run.parent.model, pairs)
         float_psnr = frames.psnr(net)
         report[frames.name] = {
             "condition": frames.condition,

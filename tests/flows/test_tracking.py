@@ -11,7 +11,8 @@ import pytest
 from flows.artefacts.curves import curves_svg
 from flows.run_folder import RunFolder
 from flows.tasks.curve import Curve
-from flows.tracking import MODEL_NAME, Tracker
+from flows.tasks.registry import DEFAULT
+from flows.tracking import Tracker
 from tests.support.loopback_server import LoopbackServer, free_port, mlflow_server
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own imports warn about its dependencies
@@ -96,7 +97,7 @@ def test_mlflow_gone_in_the_middle(tmp_path: Path, server: tuple[LoopbackServer,
     files = {item.path for item in client.list_artifacts(run.info.run_id)}
     assert {"curves.svg", "model.onnx", "train.json"} <= files
     assert not {"mlflow.json", "heartbeat.json"} & files
-    (version,) = client.search_model_versions(f"name='{MODEL_NAME}'")
+    (version,) = client.search_model_versions(f"name='{DEFAULT}'")
     assert version.tags["parent"] == "seed"
     assert version.run_id == run.info.run_id
 
