@@ -73,6 +73,7 @@ def _all_steps(run: RunContext, tracked: Tracker) -> Json:
     artefacts.after_search(run, searched)
     trained = step("train", lambda: learn.train(run, pairs.get(found), searched))
     quantised = step("quantise", lambda: learn.quantise(run, pairs.get(found)))
+    hard.forget_pairs(run)
     artefacts.after_training(run)
     proved = step("prove", lambda: ship.prove(run, found))
     artefacts.after_proof(run, proved, quantised)
@@ -123,7 +124,7 @@ class _Stepper:
 
 
 class _Pairs:
-    """Training pairs, made when the first step needs them."""
+    """Training pairs, prepared when the first step needs them."""
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
@@ -131,7 +132,7 @@ class _Pairs:
 
     def get(self, found: Json) -> TrainingPairs:
         if self._made is None:
-            self._made = hard.training_pairs(self._run, found)
+            self._made = hard.prepared_pairs(self._run, found)
         return self._made
 
 

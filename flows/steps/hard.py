@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from flows.data.corpus import Clip, Split
 from flows.data.degrade import NORMAL_VARIETY, Degradation
+from flows.data.errors import CorpusError
+from flows.data.pair_store import load_pairs, save_pairs
 from flows.data.pairs import Pair, Pairing, PairSet, View, load_view, make_pairs
 from flows.data.texture import textured
 from flows.embedder import SegmentEmbedder
-from flows.errors import FlowError
+from flows.errors import FlowError, StorageError
 from flows.hardset import HardSet, Landed, build_hard_set, training_vectors
 from flows.run_folder import Json
 from flows.steps.collect import target_clusters
@@ -23,11 +26,15 @@ from flows.tasks.vsr.material import HARD_VIEWS, NORMAL_VIEWS
 
 NORMAL_CONDITIONS = NORMAL_VARIETY[::2]
 MAX_CONDITIONS = 10
+PREPARED = "pairs.bin"
 TRAINING_VIEWS = HARD_VIEWS[1:3]
 VALIDATION_SEED = 1_000
 TEXTURE_VIEWS = (View(1, 8, 8, (480, 640)), View(2, 6, 12), View(3, 6, 12))
 TEXTURE_LIGHT = (Degradation(crf=20.0), Degradation(crf=23.0), Degradation(gain=0.5, crf=21.0))
 VALIDATION_VIEWS = (View(2, 12, 2, (192, 192)), View(4, 12, 2))
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,28 @@ def hard_conditions(hard: Json) -> tuple[Degradation, ...]:
         harms.setdefault(condition, []).append(float(row.get("harm_db", HARM_DB)))
     harmful = [condition for condition in weight if sum(harms[condition]) >= HARM_DB * len(harms[condition])]
     return tuple(sorted(harmful or weight, key=lambda condition: -weight[condition]))[:MAX_CONDITIONS]
+
+
+def prepared_pairs(run: RunContext, hard: Json) -> TrainingPairs:
+    """Training pairs, from the file that an earlier process of this run left when there is one."""
+    path = run.folder.path / PREPARED
+    if path.exists():
+        try:
+            return TrainingPairs(**load_pairs(path))
+        except (CorpusError, TypeError) as error:
+            _log.warning("%s; the pairs are prepared again", error)
+            path.unlink()
+    made = training_pairs(run, hard)
+    try:
+        save_pairs(vars(made), path)
+    except StorageError as error:
+        _log.warning("%s; should this run be killed, it prepares its pairs again", error)
+    return made
+
+
+def forget_pairs(run: RunContext) -> None:
+    """Remove the file of prepared pairs: nothing after quantisation needs it."""
+    (run.folder.path / PREPARED).unlink(missing_ok=True)
 
 
 def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:

@@ -28,7 +28,7 @@ from flows.retrain import _Stepper, run_retrain
 from flows.retrain_cli import retrain
 from flows.run_folder import RunFolder
 from flows.run_pulse import RunState, read_beat, to_resume
-from flows.steps import learn
+from flows.steps import hard, learn
 from flows.steps.budget import Training, budget_of, check_budget
 from flows.steps.context import RetrainSettings, RunContext, open_context, parse_steps
 from flows.steps.hard import TrainingPairs
@@ -342,3 +342,28 @@ def test_full_disk_is_found_inside_what_torch_raises() -> None:
     assert _is_full(outer)
     assert not _is_full(RuntimeError("other"))
     assert to_resume(Path("/nowhere"), 1.0) is None
+
+
+def test_prepared_pairs_need_no_room_and_a_damaged_file_is_made_again(
+    pairs: PairSet, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, made = pinned(_context(folder, tmp_path / "state")), TrainingPairs(pairs, pairs, pairs, pairs)
+    calls: list[int] = []
+
+    def prepare(_run: RunContext, _hard: object) -> TrainingPairs:
+        calls.append(1)
+        return made
+
+    monkeypatch.setattr(hard, "training_pairs", prepare)
+    part = run.folder.path / f".{hard.PREPARED}.part"
+    _full(part)
+    assert hard.prepared_pairs(run, {}) is made
+    assert "no room left to write pairs.bin" in caplog.text
+    hard.prepared_pairs(run, {})
+    assert np.array_equal(hard.prepared_pairs(run, {}).hard.pairs[0].high, pairs.pairs[0].high)
+    assert len(calls) == 2, "the third time they are mapped"
+    (run.folder.path / hard.PREPARED).write_bytes(b"half")
+    assert hard.prepared_pairs(run, {}) is made
+    hard.forget_pairs(run)
+    hard.forget_pairs(run)
+    assert not run.folder.has(hard.PREPARED)
