@@ -11,14 +11,22 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from compiler.errors import CompileError
+from contracts.lab import LabError
+from flows.errors import StepError
+from flows.lineage import described, lineage
 from flows.platform import Platform
 from flows.run_folder import Json
+from flows.run_pulse import RunPulse
 from flows.steps import artefacts, hard, learn, ship
+from flows.steps.budget import check_budget
 from flows.steps.collect import collect
 from flows.steps.context import RetrainSettings, RunContext, open_context
 from flows.steps.hard import TrainingPairs
+from flows.steps.pin import pinned
 from flows.tracking import Tracker
 
 STEPS = (
@@ -35,28 +43,47 @@ def run_retrain(
     progress: Callable[[str, float], None] | None = None,
     tracker: Tracker | None = None,
 ) -> Json:
-    """Do (or finish) the run `key`; returns the results of all steps by name."""
-    run = open_context(key, state, platform, settings or RetrainSettings.from_environment(), progress)
-    tracked = tracker or Tracker.from_environment(key)
+    """Do (or finish) the run `key`; returns the results of all steps by name.
+
+    Raises BusyError when another process does it, and the FlowError of the step that cannot go on.
+    """
+    wanted = settings or RetrainSettings.from_environment()
+    check_budget(wanted)
+    with RunPulse(state / "runs" / key) as pulse:
+        run = pinned(open_context(key, state, platform, wanted, progress))
+        tracked = tracker or Tracker.from_environment(key, wanted.task)
+        tracked.open(run.folder, described(run))
+        try:
+            return _all_steps(replace(run, progress=_both(run.progress, pulse.told)), tracked)
+        except Exception:
+            tracked.fail()
+            raise
+
+
+def _all_steps(run: RunContext, tracked: Tracker) -> Json:
     step = _Stepper(run, tracked)
     pairs = _Pairs(run)
     collected = step("collect", lambda: collect(run))
     found = step("hard_set", lambda: hard.find_hard_set(run, collected))
     artefacts.after_hard_set(run, found)
+    tracked.lineage(lineage(run, collected))
     studied = step("study", lambda: learn.study(run, pairs.get(found)))
     artefacts.after_operators(run, step("operators", lambda: learn.measure(run)))
     searched = step("search", lambda: learn.search_architecture(run, pairs.get(found), studied))
     artefacts.after_search(run, searched)
     trained = step("train", lambda: learn.train(run, pairs.get(found), searched))
     quantised = step("quantise", lambda: learn.quantise(run, pairs.get(found)))
+    hard.forget_pairs(run)
+    artefacts.after_training(run)
     proved = step("prove", lambda: ship.prove(run, found))
     artefacts.after_proof(run, proved, quantised)
-    built = step("build", lambda: ship.build(run, found, proved, release_version(key)))
+    built = step("build", lambda: ship.build(run, found, proved, release_version(run.key)))
     step("training_set", lambda: ship.register_training_set(run, found))
     step("generation", lambda: ship.keep_generation(run, found, trained))
-    step("release", lambda: ship.release(run, built, proved, tracked.run_id))
-    tracked.finish(run.folder.path)
-    return {"key": key, "steps": run.folder.steps(), **step.results}
+    released = step("release", lambda: ship.release(run, built, proved, tracked.run_id))
+    artefacts.after_release(run, built, released)
+    tracked.finish()
+    return {"key": run.key, "steps": run.folder.steps(), **step.results}
 
 
 def release_version(key: str) -> str:
@@ -83,7 +110,13 @@ class _Stepper:
 
     def __call__(self, name: str, make: Callable[[], Json]) -> Json:
         self._run.progress(name, 0.0)
-        value = self._run.folder.step(name, make)
+        try:
+            value = self._run.folder.step(name, make)
+        except (LabError, CompileError) as error:
+            raise StepError(
+                f"step {name} of run {self._run.key}: {error}; what was done before is kept: "
+                "correct it and start the run again"
+            ) from error
         self._tracker.step(name, value)
         self._run.progress(name, 1.0)
         self.results[name] = value
@@ -91,7 +124,7 @@ class _Stepper:
 
 
 class _Pairs:
-    """Training pairs, made when the first step needs them."""
+    """Training pairs, prepared when the first step needs them."""
 
     def __init__(self, run: RunContext) -> None:
         self._run = run
@@ -99,5 +132,13 @@ class _Pairs:
 
     def get(self, found: Json) -> TrainingPairs:
         if self._made is None:
-            self._made = hard.training_pairs(self._run, found)
+            self._made = hard.prepared_pairs(self._run, found)
         return self._made
+
+
+def _both(first: Callable[[str, float], None], second: Callable[[str, float], None]) -> Callable[[str, float], None]:
+    def tell(what: str, share: float) -> None:
+        second(what, share)
+        first(what, share)
+
+    return tell

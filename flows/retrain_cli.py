@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from flows.data.errors import DataError
 from flows.errors import FlowError, NothingToDo
 from flows.platform import Platform
 from flows.provision import provision as run_provision
 from flows.retrain import new_key, run_retrain, state_folder
-from flows.steps.context import RetrainSettings
+from flows.run_pulse import runs, to_resume
+from flows.steps.budget import check_budget
+from flows.steps.context import RetrainSettings, parse_steps
 
 STATE_HELP = "State folder of the platform (the one given to `edgeloop up --state`)."
 State = Annotated[Path | None, typer.Option("--state", help=STATE_HELP)]
@@ -36,21 +41,43 @@ def retrain(
     asks: Annotated[
         str | None, typer.Option(help="What fine-tuning asks for beside fidelity, like temporal=0.2,moments=0.02.")
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="Calibration set (`edgeloop corpus calibration`) that INT8 ranges must hold too."),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="What is learned; tasks are installed as entry points.")] = None,
     key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the newest run that stopped or failed.")] = False,
+    steps: Annotated[
+        str | None,
+        typer.Option(help="Learn by steps (adapt,fine-tune,quantise), not minutes: the same bytes each time."),
+    ] = None,
+    unlicensed: Annotated[
+        bool, typer.Option("--unlicensed", help="Also learn from videos without a stated licence.")
+    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Show the runs of the state folder and do nothing.")] = False,
     release: Annotated[bool, typer.Option(help="Start a rollout when the gate has passed.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Learn from the uncovered hard clusters and start a staged release.
 
     Examples: edgeloop retrain --budget-minutes 4 · edgeloop retrain --corpus ~/videos --no-release ·
-    edgeloop retrain --asks temporal=0.2 (less flicker) ·
-    edgeloop retrain --key hand-20260101-120000 (goes on where that run stopped)
+    edgeloop retrain --asks temporal=0.2 (less flicker) · edgeloop retrain --calibration var/calibration ·
+    edgeloop retrain --resume (goes on where the newest run stopped) · edgeloop retrain --key hand-20260101-120000 ·
+    edgeloop retrain --steps 300,1400,200 (the same bytes each time) · edgeloop retrain --list
     """
+    if listed:
+        _show_runs(_state(state), as_json)
+        return
     with _watched(as_json) as report:
         settings = RetrainSettings.from_environment(
-            budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks
-        )
-        result = run_retrain(key or new_key(None), _state(state), _platform(state), settings, report)
+            budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks,
+            calibration=str(calibration) if calibration else None,
+            steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None, task=task,
+        )  # fmt: skip
+        check_budget(settings)
+        chosen = key or (_stopped(_state(state)) if resume else new_key(None))
+        result = run_retrain(chosen, _state(state), _platform(state), settings, report)
     if as_json:
         print(json.dumps(result, indent=1))
     else:
@@ -73,6 +100,25 @@ def provision(
         print(build.model_dump_json(indent=1))
     else:
         Console().print(f"[green]provisioned[/] build {build.id}, {build.size_bytes / 1e3:.0f} kB at {factory}")
+
+
+def _show_runs(state: Path, as_json: bool) -> None:
+    found = runs(state)
+    if as_json:
+        print(json.dumps([asdict(beat) for beat in found], indent=1))
+        return
+    table = Table("run", "state", "step", "share", "last sign", "message")
+    for beat in found:
+        age = f"{max(0.0, time.time() - beat.at):.0f} s ago"
+        table.add_row(beat.key, beat.state, beat.step, f"{beat.share:.0%}", age, beat.message[:80])
+    Console().print(table if found else f"no run below {state / 'runs'}")
+
+
+def _stopped(state: Path) -> str:
+    found = to_resume(state, within_s=float("inf"))
+    if found is None:
+        raise FlowError(f"no run below {state / 'runs'} stopped or failed; leave out --resume to begin one")
+    return found
 
 
 @contextmanager

@@ -7,11 +7,13 @@ none. The folder is named after what the run was asked for, so that a repeated r
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from flows.errors import FlowError
+from flows.storage import write_whole
 
 Json = dict[str, Any]
 
@@ -28,14 +30,9 @@ class RunFolder:
         return (self.path / name).exists()
 
     def write(self, name: str, data: bytes) -> Path:
-        """Store bytes under `name` and return where."""
+        """Store bytes under `name` and return where. Raises StorageError when the disk is full."""
         final = self.path / name
-        temporary = final.with_name(f".{name}.part")
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(final)
+        write_whole(final, lambda file: file.write(data), final.with_name(f".{name}.part"))
         return final
 
     def read(self, name: str) -> bytes:
@@ -47,24 +44,32 @@ class RunFolder:
         return self.write(name, json.dumps(value, indent=1, sort_keys=True).encode())
 
     def read_json(self, name: str) -> Json:
-        """A JSON object."""
-        value: Json = json.loads(self.read(name))
+        """A JSON object. Raises FlowError when the file holds none."""
+        try:
+            value = json.loads(self.read(name))
+        except ValueError as error:
+            raise FlowError(f"{name} of run {self.path.name} is damaged ({error}); remove it to do it again") from error
+        if not isinstance(value, dict):
+            raise FlowError(f"{name} of run {self.path.name} is no JSON object; remove it to do it again")
         return value
 
     def step(self, name: str, make: Callable[[], Json]) -> Json:
-        """Run a step once: its JSON result is `<name>.json`; its wall time is noted in `steps.json`."""
+        """Run a step once: its JSON result is `<name>.json`; its wall time and attempts are noted in `steps.json`.
+
+        The result is what was stored, also the first time, so that a resumed run goes on from the same values.
+        """
         artefact = f"{name}.json"
-        if self.has(artefact):
-            return self.read_json(artefact)
-        began = time.time()
-        self._note(name, {"began": began})
-        value = make()
-        self.write_json(artefact, value)
-        self._note(name, {"began": began, "ended": time.time(), "seconds": round(time.time() - began, 3)})
-        return value
+        if not self.has(artefact):
+            began, attempts = time.time(), int(self.steps().get(name, {}).get("attempts", 0)) + 1
+            self._note(name, {"began": began, "attempts": attempts})
+            self.write_json(artefact, make())
+            ended = time.time()
+            seconds = round(ended - began, 3)
+            self._note(name, {"began": began, "ended": ended, "seconds": seconds, "attempts": attempts})
+        return self.read_json(artefact)
 
     def steps(self) -> Json:
-        """Begin, end and seconds of each step so far."""
+        """Begin, end, seconds and attempts of each step so far."""
         return self.read_json("steps.json") if self.has("steps.json") else {}
 
     def _note(self, name: str, row: Json) -> None:

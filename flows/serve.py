@@ -22,16 +22,22 @@ from flows.orphans import take_up
 from flows.platform import Platform
 from flows.retrain import new_key, run_retrain, state_folder
 from flows.run_folder import Json
+from flows.run_pulse import to_resume
 from flows.steps.context import RetrainSettings
 
 NAME = "retrain"
+HEARTBEAT_S = 30
+RESUME_WITHIN_S = 86_400.0
 NIGHTLY = "30 3 * * *"
 READY_WAIT_S = 120.0
 
 
 @flow(name=NAME, log_prints=False, retries=1, retry_delay_seconds=5, persist_result=False)
 def retrain_flow(alarm_id: str | None = None, budget_minutes: float | None = None) -> Json:
-    """Retrain for an alarm (or for whatever is uncovered now). A repeated call for one alarm continues its run."""
+    """Retrain for an alarm (or for whatever is uncovered now). A repeated call for one alarm continues its run.
+
+    Without an alarm a run that was killed or failed in the last day is finished first.
+    """
     log = get_run_logger()
     platform = Platform.from_environment()
     last = [""]
@@ -44,7 +50,11 @@ def retrain_flow(alarm_id: str | None = None, budget_minutes: float | None = Non
 
     try:
         settings = RetrainSettings.from_environment(budget_minutes=budget_minutes)
-        return run_retrain(new_key(alarm_id), state_folder(), platform, settings, report)
+        state = state_folder()
+        stopped = None if alarm_id else to_resume(state, RESUME_WITHIN_S)
+        if stopped:
+            log.info("going on with run %s, which had stopped", stopped)
+        return run_retrain(stopped or new_key(alarm_id), state, platform, settings, report)
     except NothingToDo as nothing:
         log.info(str(nothing))
         return {"nothing": str(nothing)}
@@ -53,7 +63,11 @@ def retrain_flow(alarm_id: str | None = None, budget_minutes: float | None = Non
 
 
 def main() -> None:
-    """Register the deployment `retrain/retrain` and run what is asked of it until stopped."""
+    """Register the deployment `retrain/retrain` and run what is asked of it until stopped.
+
+    Prefect's own heartbeats are on, so that a run whose process died is seen as dead there as well.
+    """
+    os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", str(HEARTBEAT_S))
     ready_file = os.environ.get("EDGELOOP_READY_FILE")
     if ready_file:
         threading.Thread(target=_mark_when_registered, args=(Path(ready_file),), daemon=True).start()

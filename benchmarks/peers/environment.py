@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 import venv
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,9 +27,9 @@ class Environment:
         """Where its commands are."""
         return self.folder / ("Scripts" if sys.platform == "win32" else "bin")
 
-    def run(self, command: str, arguments: Sequence[str]) -> str:
-        """Run one of its commands; its standard output. Raises PeerFailed."""
-        return _run([str(self.scripts / command), *arguments])
+    def run(self, command: str, arguments: Sequence[str], *, folder: Path | None = None, seconds: float = 900.0) -> str:
+        """Run one of its commands, in `folder`; its standard output. Raises PeerFailed."""
+        return _run([str(self.scripts / command), *arguments], folder, seconds)
 
     def packages(self) -> dict[str, str]:
         """Name and version of everything installed but the installer itself."""
@@ -48,6 +50,25 @@ def environment(folder: Path, requirements: Sequence[str]) -> Environment:
     return made
 
 
+def layered_environment(folder: Path, requirements: Sequence[str]) -> Environment:
+    """An environment that sees the packages of this interpreter behind its own, and takes in nothing but what is named.
+
+    For peers that must share the framework under test (torch, ONNX Runtime) and whose own requirements would replace it:
+    `pip install --no-deps`. What they lack besides is in the list.
+    """
+    made, stamp = Environment(folder), folder / ".requirements"
+    wanted = "\n".join(("layered", sys.prefix, *requirements))
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return made
+    venv.create(folder, with_pip=True, clear=True)
+    own = made.run("python", ["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
+    behind = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    (Path(own) / "layer.pth").write_text("\n".join(behind) + "\n", encoding="utf-8")
+    made.run("python", ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", *requirements])
+    stamp.write_text(wanted, encoding="utf-8")
+    return made
+
+
 def wheel(folder: Path, requirement: str) -> Path:
     """The wheel of one requirement, without what it needs; fetched once. Raises PeerFailed."""
     found = sorted(folder.glob("*.whl"))
@@ -60,9 +81,12 @@ def wheel(folder: Path, requirement: str) -> Path:
     return found[0]
 
 
-def _run(command: list[str]) -> str:
+def _run(command: list[str], folder: Path | None = None, seconds: float = 900.0) -> str:
+    words = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=seconds, cwd=folder, env=words
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PeerFailed(f"{Path(command[0]).name}: {error}") from error
     if done.returncode:

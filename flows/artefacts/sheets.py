@@ -14,7 +14,9 @@ from contracts.npu import load_spec
 from flows.data.corpus import Corpus
 from flows.run_folder import Json
 from flows.search.table import OperatorTable
+from flows.tasks.task import Task
 from flows.tasks.vsr.architecture import Architecture
+from flows.tasks.vsr.task import VSR
 
 DROP_LIMIT_DB = 0.15
 """Largest loss by INT8 that this project promises, on every held-out condition."""
@@ -33,13 +35,16 @@ def constraint_sheet(
     }
 
 
-def data_list(corpus: Corpus, hard: Json, files: dict[str, bytes]) -> Json:
-    """Every clip with hash, licence and side; every condition that was trained under; the run's own files by hash."""
+def data_list(corpus: Corpus, hard: Json, files: dict[str, bytes], findings: Sequence[str] = ()) -> Json:
+    """Every clip with hash, licence and side; every condition that was trained under; the run's own files by hash;
+    what was noted or left out of the corpus and why.
+    """
     stand_ins = hard["stand_ins"]
     return {
         "corpus_sha256": corpus.digest(),
         "clips": json.loads(corpus.manifest())["clips"],
-        "conditions": hard["conditions"],
+        "noted_or_left_out": list(findings),
+        "conditions": conditions_of_stand_ins(hard["stand_ins"]),
         "stand_ins": {
             "count": len(stand_ins),
             "clips": sorted({one["clip"] for one in stand_ins}),
@@ -50,8 +55,23 @@ def data_list(corpus: Corpus, hard: Json, files: dict[str, bytes]) -> Json:
     }
 
 
+def conditions_of_stand_ins(stand_ins: Sequence[Json]) -> list[Json]:
+    """Every condition once, with the number of its stand-ins, most first."""
+    counted: dict[str, int] = {}
+    for one in stand_ins:
+        name = json.dumps(one["degradation"], sort_keys=True)
+        counted[name] = counted.get(name, 0) + 1
+    return [
+        {**json.loads(name), "stand_ins": count} for name, count in sorted(counted.items(), key=lambda row: -row[1])
+    ]
+
+
 def architecture_sheet(
-    searched: Json, table: OperatorTable, profiles: Sequence[tuple[int, int]], candidates: Sequence[str]
+    searched: Json,
+    table: OperatorTable,
+    profiles: Sequence[tuple[int, int]],
+    candidates: Sequence[str],
+    task: Task = VSR,
 ) -> Json:
     """The chosen network and the other candidates, each with size, work and predicted time, and the table used."""
     production = searched["inherited"]
@@ -60,7 +80,7 @@ def architecture_sheet(
         "chosen": json.loads(searched["chosen"]),
         "production": json.loads(production),
         "searched_stages": searched["searched_stages"],
-        "networks": [_network(name, table, profiles) for name in names],
+        "networks": [_network(name, table, profiles, task) for name in names],
         "operator_table": json.loads(table.to_json()),
     }
 
@@ -99,13 +119,13 @@ def accuracy_text(report: Json) -> str:
     return "\n".join([*lines, ""])
 
 
-def _network(architecture: str, table: OperatorTable, profiles: Sequence[tuple[int, int]]) -> Json:
+def _network(architecture: str, table: OperatorTable, profiles: Sequence[tuple[int, int]], task: Task) -> Json:
     net = Architecture.from_json(architecture)
     pairs = sorted({(row.target, row.profile) for row in table.rows})
     return {
         "architecture": json.loads(architecture),
-        "parameters": net.parameters(),
-        "macs": {f"{rows}x{columns}": net.macs(rows, columns) for rows, columns in profiles},
+        "parameters": task.parameters(net),
+        "macs": {f"{rows}x{columns}": task.macs(net, rows, columns) for rows, columns in profiles},
         "latency_us": {f"{target} {size}": table.latency_us(net, target, size) for target, size in pairs},
         "ddr_bytes": {f"{target} {size}": table.ddr_bytes(net, target, size) for target, size in pairs},
     }

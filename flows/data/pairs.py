@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,8 +100,15 @@ class PairSet:
         return low, high, self._levels[picked]
 
 
+Pairing = Callable[[Frames, Degradation, float], tuple[Frames, Frames]]
+"""What a receiver gets of a clean clip under a condition at a frame rate, and what a network should make of it."""
+
+
 def make_pairs(
-    clips: Sequence[Clip], degradations: Iterable[Degradation], views: Sequence[View] = (View(),)
+    clips: Sequence[Clip],
+    degradations: Iterable[Degradation],
+    views: Sequence[View] = (View(),),
+    pairing: Pairing = degrade,
 ) -> PairSet:
     """Every clip in every view under every degradation. Views that make a clip too small are skipped."""
     listed = tuple(degradations)
@@ -112,7 +119,7 @@ def make_pairs(
             if high is None:
                 continue
             for degradation in listed:
-                low, target = degrade(high, degradation, clip.fps)
+                low, target = pairing(high, degradation, clip.fps)
                 pairs.append(Pair(clip.id, degradation, low, target))
     return PairSet(tuple(pairs))
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flows.errors import FlowError
 from flows.quant.divergence import kl_range
 from flows.quant.lsq import ActivationQuantizer, set_enabled
 
@@ -21,7 +22,7 @@ _PERCENTILES = (99.9, 99.99, 99.999)
 _STEPS = 255
 
 
-class CalibrationError(Exception):
+class CalibrationError(FlowError):
     """A tensor was never seen, or holds no finite value: the calibration frames do not reach it."""
 
 

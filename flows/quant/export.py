@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from flows.data.clips import Frames
+from flows.errors import FlowError
 from flows.inference import cpu_session
 from flows.quant.lsq import ActivationQuantizer, QuantConv2d
 from flows.quant.networks import QuantBlock, QuantQualityNet, QuantVsrNet
@@ -25,7 +26,7 @@ MAX_SHARE = 1e-3
 MAX_FLOAT_SHARE = 2e-2
 
 
-class ExportError(Exception):
+class ExportError(FlowError):
     """The exported model does not compute what was trained."""
 
 
@@ -54,10 +55,10 @@ def export_vsr(network: QuantVsrNet) -> bytes:
     pixels = writer.quantize("x", encoding(network.input_grid), "x_dq")
     packed = writer.node("SpaceToDepth", [pixels.name], "s2d", blocksize=S2D_BLOCK)
     edge = writer.quantize(packed, pixels.encoding)
-    edge = _conv_relu(writer, "head", edge, network.head, network.head_grid)
+    edge = conv_relu(writer, "head", edge, network.head, network.head_grid)
     for index, block in enumerate(network.blocks):
         assert isinstance(block, QuantBlock)
-        edge = _residual(writer, f"block{index}", edge, block)
+        edge = residual_block(writer, f"block{index}", edge, block)
     residual = writer.quantize(
         writer.conv("tail", edge, conv_codes(network.tail, edge.encoding)), encoding(network.tail_grid)
     )
@@ -86,9 +87,9 @@ def export_quality(network: QuantQualityNet) -> bytes:
         assert isinstance(conv, QuantConv2d)
         assert isinstance(grid, ActivationQuantizer)
         last = index == len(network.convs) - 1
-        edge = _conv_relu(writer, f"conv{index}", edge, conv, grid, "features" if last else None)
+        edge = conv_relu(writer, f"conv{index}", edge, conv, grid, "features" if last else None)
     writer.output(edge, [1, "channels", "rows", "columns"])
-    embedding = _conv_relu(writer, "embed", edge, network.embed, network.embed_grid, "embedding")
+    embedding = conv_relu(writer, "embed", edge, network.embed, network.embed_grid, "embedding")
     writer.output(embedding, [1, "dimensions", "rows", "columns"])
     return writer.finish([1, 3, "height", "width"], {})
 
@@ -125,8 +126,12 @@ def _dither(frames: Frames) -> Frames:
 
 
 def proven_vsr(network: QuantVsrNet, frames: Frames) -> tuple[bytes, Agreement]:
-    """Export and prove; raises ExportError when ONNX Runtime disagrees."""
-    model = export_vsr(network)
+    """Export an x2 network and prove it; raises ExportError when ONNX Runtime disagrees."""
+    return proven(network, export_vsr(network), frames)
+
+
+def proven(network: nn.Module, model: bytes, frames: Frames) -> tuple[bytes, Agreement]:
+    """The export and how exactly it computes what `network` does; raises ExportError when it does not."""
     found = agreement(network, model, frames)
     if not found.ok:
         raise ExportError(
@@ -155,15 +160,15 @@ def conv_codes(conv: QuantConv2d, source: Encoding) -> ConvCodes:
         )
 
 
-def _conv_relu(
+def conv_relu(
     writer: QdqWriter, name: str, source: Edge, conv: QuantConv2d, grid: ActivationQuantizer, output: str | None = None
 ) -> Edge:
     linear = writer.conv(name, source, conv_codes(conv, source.encoding))
     return writer.quantize(writer.node("Relu", [linear], f"{name}_relu"), encoding(grid), output)
 
 
-def _residual(writer: QdqWriter, name: str, source: Edge, block: QuantBlock) -> Edge:
-    middle = _conv_relu(writer, f"{name}_expand", source, block.expand, block.mid_grid)
+def residual_block(writer: QdqWriter, name: str, source: Edge, block: QuantBlock) -> Edge:
+    middle = conv_relu(writer, f"{name}_expand", source, block.expand, block.mid_grid)
     linear = writer.conv(f"{name}_project", middle, conv_codes(block.project, middle.encoding))
     branch = writer.quantize(linear, encoding(block.branch_grid))
     # A convolution's result first: drivers before 1.3.0 fuse this order only (it decides rounding ties).

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 PIXEL_SCALE = 1.0 / 255.0
 _BIAS_LIMIT = float(2**30)
 _FLOOR_SHARE = 1e-3
+_SHRUNK = (1.0, 0.95, 0.9, 0.85, 0.8)
 
 
 class RangeObserver(Protocol):
@@ -44,6 +45,7 @@ class ActivationQuantizer(nn.Module):
         self.pinned = pinned
         self.fixed = scale
         self.register_buffer("zero_point", torch.tensor(float(zero_point)))
+        self.shift: nn.Parameter | None = None
         self.observer: RangeObserver | None = None
         self.enabled = True
 
@@ -64,6 +66,22 @@ class ActivationQuantizer(nn.Module):
             self.log_scale.fill_(math.log(scale))
             self.zero_point.fill_(float(zero_point))
 
+    def learn_zero_point(self) -> None:
+        """Let training move the zero point (LSQ+) until `settle_zero_point`; not of pinned grids."""
+        if not self.pinned and self.shift is None:
+            self.shift = nn.Parameter(torch.zeros_like(self.zero_point))
+
+    def settle_zero_point(self) -> None:
+        """Keep the whole number that was learned."""
+        if self.shift is not None:
+            self.zero_point.copy_(self._zero().detach())
+            self.shift = None
+
+    def _zero(self) -> Tensor:
+        if self.shift is None:
+            return self.zero_point
+        return straight_round(self.zero_point + self.shift).clamp(0.0, 255.0)
+
     def forward(self, x: Tensor) -> Tensor:
         """Nearest representable value of x."""
         if self.observer is not None:
@@ -71,8 +89,9 @@ class ActivationQuantizer(nn.Module):
         if not self.enabled:
             return x
         scale = self.scale
-        code = straight_round((x if x.dtype is torch.float64 else x.float()) / scale) + self.zero_point
-        return (code.clamp(0.0, 255.0) - self.zero_point) * scale
+        zero = self._zero()
+        code = straight_round((x if x.dtype is torch.float64 else x.float()) / scale) + zero
+        return (code.clamp(0.0, 255.0) - zero) * scale
 
 
 class QuantConv2d(nn.Module):
@@ -124,6 +143,16 @@ class QuantConv2d(nn.Module):
         total = F.conv2d(codes, self.weight_codes(input_scale), None, self.stride, self.padding)
         total = total + self.bias_codes(input_scale).view(1, -1, 1, 1)
         return total, input_scale.float() * self.weight_scale(input_scale).float()
+
+    def refit(self) -> None:
+        """Take the scale of each channel, full range or up to a fifth less, that rounds its weights best."""
+        weight = self.weight.detach().float().flatten(1)
+        full = self._initial_scale()
+        scales = full[:, None] * torch.tensor(_SHRUNK)
+        codes = (weight[:, None] / scales[..., None]).round().clamp(-127.0, 127.0)
+        errors = (codes * scales[..., None] - weight[:, None]).square().sum(dim=2)
+        with torch.no_grad():
+            self.log_scale.copy_(scales.gather(1, errors.argmin(dim=1, keepdim=True)).flatten().log())
 
     def _initial_scale(self) -> Tensor:
         peak = self.weight.detach().abs().amax(dim=(1, 2, 3)) / 127.0

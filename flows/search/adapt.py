@@ -6,20 +6,27 @@ pairs. Stages outside `affected` get no gradient, so what they learned before is
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TypeVar
+
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from flows.data.pairs import PairSet
 from flows.tasks.batches import to_batch
+from flows.tasks.elastic import ElasticNet
+from flows.tasks.task import Task
 from flows.tasks.training import Budget, Loop, Progress, one_thread
 from flows.tasks.vsr.architecture import Architecture, Stage
-from flows.tasks.vsr.supernet import Supernet
-from flows.tasks.vsr.train import TrainSettings, psnr_loss
+from flows.tasks.vsr.task import VSR
+from flows.tasks.vsr.train import TrainSettings
+
+Elastic = TypeVar("Elastic", bound=ElasticNet)
 
 
 def adapt_supernet(
-    supernet: Supernet,
+    supernet: Elastic,
     inherited: Architecture,
     affected: tuple[int, ...],
     normal: PairSet,
@@ -27,12 +34,17 @@ def adapt_supernet(
     budget: Budget,
     settings: TrainSettings | None = None,
     progress: Progress | None = None,
-) -> Supernet:
+    checkpoint: Path | None = None,
+    task: Task = VSR,
+) -> Elastic:
     """Train the affected stages (in place) of a supernet; returns it with averaged weights."""
     chosen = settings or TrainSettings(rate=1e-3)
     supernet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # stub lacks the keyword-only form
-    trained = _affected_parameters(supernet, affected)
-    loop = Loop(trained, budget, rate=chosen.rate, progress=progress, random=np.random.default_rng(chosen.seed))
+    trained = task.stage_parameters(supernet, affected)
+    loop = Loop(
+        trained, budget, rate=chosen.rate, progress=progress, checkpoint=checkpoint,
+        random=np.random.default_rng(chosen.seed),
+    )  # fmt: skip
     largest = _filled(supernet, inherited, affected, largest=True)
     smallest = _filled(supernet, inherited, affected, largest=False)
 
@@ -42,7 +54,7 @@ def adapt_supernet(
         for architecture in (largest, smallest, _random(supernet, inherited, affected, loop.random)):
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 output = supernet(low, architecture)
-            loss = loss + psnr_loss(output, high)
+            loss = loss + task.search_loss(output, high)
         return loss
 
     with one_thread():
@@ -51,14 +63,7 @@ def adapt_supernet(
     return supernet
 
 
-def _affected_parameters(supernet: Supernet, affected: tuple[int, ...]) -> dict[str, nn.Parameter]:
-    per_stage = max(supernet.space.depths)
-    blocks = {index * per_stage + position for index in affected for position in range(per_stage)}
-    names = tuple(f"full.blocks.{block}." for block in sorted(blocks))
-    return {name: value for name, value in supernet.named_parameters() if name.startswith(names)}
-
-
-def _filled(supernet: Supernet, inherited: Architecture, affected: tuple[int, ...], *, largest: bool) -> Architecture:
+def _filled(supernet: ElasticNet, inherited: Architecture, affected: tuple[int, ...], *, largest: bool) -> Architecture:
     space = supernet.space
     pick = max if largest else min
     stage = Stage(max(1, pick(space.depths)), pick(space.mids), pick(space.kernels))
@@ -66,7 +71,7 @@ def _filled(supernet: Supernet, inherited: Architecture, affected: tuple[int, ..
 
 
 def _random(
-    supernet: Supernet, inherited: Architecture, affected: tuple[int, ...], random: np.random.Generator
+    supernet: ElasticNet, inherited: Architecture, affected: tuple[int, ...], random: np.random.Generator
 ) -> Architecture:
     sampled = supernet.space.sample(random)
     return _replaced(inherited, {index: sampled.stages[index] for index in affected})

@@ -14,9 +14,8 @@ import torch
 from torch import nn
 
 from flows.data.pairs import PairSet
-from flows.tasks.vsr.net import VsrNet
-
-HEAD, TAIL = "head", "tail"
+from flows.tasks.task import Task
+from flows.tasks.vsr.task import VSR
 
 
 @dataclass(frozen=True)
@@ -32,17 +31,24 @@ class StageResponse:
 
 
 def stage_responses(
-    net: VsrNet, normal: PairSet, hard: PairSet, *, batches: int = 8, threshold: float = 0.6, seed: int = 0
+    net: nn.Module,
+    normal: PairSet,
+    hard: PairSet,
+    *,
+    batches: int = 8,
+    threshold: float = 0.6,
+    seed: int = 0,
+    task: Task = VSR,
 ) -> tuple[StageResponse, ...]:
     """Measure head, every body stage and tail.
 
     A stage is affected when its ratio is at least `threshold` of the largest. Stages without blocks take the ratio
     of the nearest stage before them, since depth added there would answer to the same features.
     """
-    energy = {name: _energy(net, pairs, batches, seed) for name, pairs in (("normal", normal), ("hard", hard))}
-    names = [HEAD, *(f"stage{index}" for index in range(len(net.architecture.stages))), TAIL]
+    groups = task.stages(net)
+    energy = {name: _energy(net, groups, pairs, batches, seed) for name, pairs in (("normal", normal), ("hard", hard))}
     ratios: dict[str, float] = {}
-    for name in names:
+    for name in groups:
         base, stressed = energy["normal"].get(name, 0.0), energy["hard"].get(name, 0.0)
         ratios[name] = stressed / base if base > 0 else (list(ratios.values())[-1] if ratios else 1.0)
     largest = max(ratios.values())
@@ -64,10 +70,11 @@ def affected_stages(responses: tuple[StageResponse, ...]) -> tuple[int, ...]:
     return tuple(int(r.stage.removeprefix("stage")) for r in responses if r.affected and r.stage.startswith("stage"))
 
 
-def _energy(net: VsrNet, pairs: PairSet, batches: int, seed: int) -> dict[str, float]:
+def _energy(
+    net: nn.Module, groups: dict[str, list[nn.Module]], pairs: PairSet, batches: int, seed: int
+) -> dict[str, float]:
     random = np.random.default_rng(seed)
     totals: dict[str, float] = {}
-    groups = _groups(net)
     for _ in range(batches):
         low, high = pairs.patches(8, 24, random)
         net.zero_grad(set_to_none=True)
@@ -78,16 +85,6 @@ def _energy(net: VsrNet, pairs: PairSet, batches: int, seed: int) -> dict[str, f
             totals[name] = totals.get(name, 0.0) + sum(_taylor(module) for module in modules)
     net.zero_grad(set_to_none=True)
     return {name: value / batches for name, value in totals.items()}
-
-
-def _groups(net: VsrNet) -> dict[str, list[nn.Module]]:
-    groups: dict[str, list[nn.Module]] = {HEAD: [net.head], TAIL: [net.tail]}
-    position = 0
-    for index, stage in enumerate(net.architecture.stages):
-        if stage.depth:
-            groups[f"stage{index}"] = list(net.blocks[position : position + stage.depth])
-        position += stage.depth
-    return groups
 
 
 def _taylor(module: nn.Module) -> float:

@@ -19,10 +19,9 @@ from compiler.driver import compile_program
 from contracts.lab import LabClient
 from flows.errors import FlowError
 from flows.quant.calibrate import calibrate
-from flows.quant.export import export_vsr
-from flows.quant.networks import QuantVsrNet
+from flows.tasks.task import Task
 from flows.tasks.vsr.architecture import Architecture, Space, Stage
-from flows.tasks.vsr.net import VsrNet
+from flows.tasks.vsr.task import VSR
 
 Profiles = Sequence[tuple[int, int]]
 
@@ -104,12 +103,13 @@ def measure_table(
     profiles: Profiles,
     lab_command: Sequence[str],
     progress: Callable[[float], None] | None = None,
+    task: Task = VSR,
 ) -> OperatorTable:
     """Compile and run every block of a space at each trunk on every target. One lab process per target."""
     rows: list[BlockCost] = []
     facts: dict[str, str] = {}
     blocks = [(trunk, mid, kernel) for trunk in trunks for mid in space.mids for kernel in space.kernels]
-    models = {block: micro_network(*block) for block in blocks}
+    models = {block: micro_network(*block, task) for block in blocks}
     done = 0
     for target in targets:
         with LabClient([*lab_command, "--device-class", target]) as lab:
@@ -124,13 +124,13 @@ def measure_table(
     return OperatorTable(tuple(rows), facts)
 
 
-def micro_network(trunk: int, mid: int, kernel: int) -> bytes:
+def micro_network(trunk: int, mid: int, kernel: int, task: Task = VSR) -> bytes:
     """QDQ ONNX of head, one block and tail with random weights."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = QuantVsrNet(VsrNet(Architecture(trunk, (Stage(1, mid, kernel),))))
+        network = task.quantised(task.build(Architecture(trunk, (Stage(1, mid, kernel),))), equalise=False)
         calibrate(network, [torch.rand(1, 3, 32, 32)])
-    return export_vsr(network)
+    return task.export(network)
 
 
 def _measure(lab: LabClient, target: str, trunk: int, mid: int, kernel: int, size: tuple[int, int]) -> BlockCost:

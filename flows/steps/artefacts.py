@@ -11,13 +11,17 @@ import logging
 from collections.abc import Callable
 
 from flows.artefacts.contact_sheet import contact_sheet
+from flows.artefacts.curves import curves_svg
 from flows.artefacts.front import candidates, front_svg, points_of
+from flows.artefacts.package import BUNDLE, package_text, release_package
 from flows.artefacts.png import to_png
 from flows.artefacts.sheets import accuracy_report, accuracy_text, architecture_sheet, constraint_sheet, data_list
 from flows.run_folder import Json
 from flows.search.table import OperatorTable
+from flows.steps.budget import Training, curve_of_training
 from flows.steps.context import RunContext
 from flows.steps.learn import DDR_LIMIT
+from flows.steps.ship import rollout_request
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +39,10 @@ def after_hard_set(run: RunContext, hard: Json) -> None:
         run.folder.write_json("contact_sheet.json", {"left": "clean", "right": "received", "tiles": legend})
         run.folder.write("contact_sheet.png", to_png(picture))
 
-    _once(run, "data_list.json", lambda: run.folder.write_json("data_list.json", data_list(run.corpus, hard, given)))
+    def listed() -> Json:
+        return data_list(run.corpus, hard, given, run.findings)
+
+    _once(run, "data_list.json", lambda: run.folder.write_json("data_list.json", listed()))
     _once(run, "contact_sheet.png", sheet)
 
 
@@ -54,10 +61,13 @@ def after_operators(run: RunContext, measured: Json) -> None:
 def after_search(run: RunContext, searched: Json) -> None:
     """`architecture.json` with the operator table, and `front.svg`."""
 
+    def drawn(table: OperatorTable, marked: list[str]) -> Json:
+        return architecture_sheet(searched, table, run.settings.profiles, marked, run.task)
+
     def sheet() -> None:
         table = OperatorTable.from_json(run.folder.read("operator_table.json").decode())
         marked = [point.architecture for point in candidates(points_of(searched["evaluated"]), searched["chosen"])]
-        run.folder.write_json("architecture.json", architecture_sheet(searched, table, run.settings.profiles, marked))
+        run.folder.write_json("architecture.json", drawn(table, marked))
 
     _once(run, "architecture.json", sheet)
     _once(
@@ -76,6 +86,35 @@ def after_proof(run: RunContext, proved: Json, quantised: Json) -> None:
         run.folder.write_json("accuracy.json", json.loads(json.dumps(report)))
 
     _once(run, "accuracy.json", both)
+
+
+def after_training(run: RunContext) -> None:
+    """`curves.svg`."""
+
+    def picture() -> None:
+        curves = {training.name.lower(): curve_of_training(run, training) for training in Training}
+        run.folder.write("curves.svg", curves_svg(curves).encode())
+
+    _once(run, "curves.svg", picture)
+
+
+def after_release(run: RunContext, built: Json, released: Json) -> None:
+    """`candidate.elb`, `release_package.md` and `release_package.json`: the release package with its roll-back plan."""
+
+    def package() -> None:
+        bundle = run.platform.bundle(str(built["id"]))
+        asked = rollout_request(run, built)
+        settings = {
+            "stages": list(asked.stages), "soak_s": asked.soak_s, "min_devices": asked.min_devices,
+            "starts_by_itself": run.settings.auto_release,
+        }  # fmt: skip
+        came_from = {"parent": run.parent.name, "production": built.get("production_before")}
+        found = release_package(bundle, built, released, settings, came_from)
+        run.folder.write(BUNDLE, bundle)
+        run.folder.write("release_package.md", package_text(found).encode())
+        run.folder.write_json("release_package.json", found)
+
+    _once(run, "release_package.json", package)
 
 
 def _once(run: RunContext, name: str, make: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -9,12 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.data.corpus import Clip, Corpus, Split, default_corpus
-from flows.data.intake.manifest import open_corpus
+from flows.data.intake.manifest import Opened, open_with_findings
 from flows.data.pairs import View
 from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
+from flows.quant.calibration_set import read_set
 from flows.run_folder import RunFolder
+from flows.tasks.registry import DEFAULT, task_named
+from flows.tasks.task import Task
 from flows.tasks.vsr.perception import Perception
 
 Profiles = tuple[tuple[int, int], ...]
@@ -23,22 +27,32 @@ PROFILES: Profiles = ((72, 88), (136, 320), (360, 640))
 
 TARGETS = ("npu-4t", "npu-2t")
 MAX_VIEW_HEIGHT = 400
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RetrainSettings:
-    """What a run is asked for. `budget_minutes` covers learning only, not compiling and gating."""
+    """What a run is asked for. `budget_minutes` covers learning only, not compiling and gating.
+
+    `steps` (adapting the supernet, fine-tuning, quantisation-aware training) counts learning in steps instead of
+    minutes: then the same run gives the same bytes wherever and however often it is interrupted.
+    """
 
     budget_minutes: float = 4.5
+    steps: tuple[int, int, int] | None = None
+    task: str = DEFAULT
     seed: int = 0
     profiles: Profiles = PROFILES
     targets: tuple[str, ...] = TARGETS
     corpus: str | None = None
+    unlicensed: bool = False
     auto_release: bool = True
     latency_limit: float = 1.04
     soak_s: float = 4 * 3_600.0
     min_devices: int = 5
     asks: str = ""
+    calibration: str | None = None
+    """Folder of a calibration set that INT8 ranges must hold as well."""
 
     @property
     def perception(self) -> Perception:
@@ -50,23 +64,30 @@ class RetrainSettings:
 
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
-        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _ASKS (like
-        "temporal=0.2"), _PROFILES (like "72x88,360x640") and then by `changes`.
+        """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _UNLICENSED (1),
+        _CALIBRATION, _TASK, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS ("300,1400,200") and then
+        by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
         if sizes:
             found["profiles"] = parse_profiles(sizes)
+        counted = os.environ.get("EDGELOOP_RETRAIN_STEPS")
+        if counted:
+            found["steps"] = parse_steps(counted)
         for name, kind in (
             ("budget_minutes", float),
             ("soak_s", float),
             ("min_devices", int),
             ("corpus", str),
+            ("unlicensed", lambda text: text.lower() in ("1", "true", "yes")),
             ("asks", str),
+            ("calibration", str),
+            ("task", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
-                found[name] = kind(raw)
+                found[name] = _number(name, raw, kind)
         settings = cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
         _ = settings.perception  # a word that cannot be read is told before a run begins
         return settings
@@ -85,6 +106,24 @@ def parse_profiles(text: str) -> Profiles:
         raise FlowError(f"profiles {text!r} are not sizes; write them like 72x88,360x640") from error
 
 
+def parse_steps(text: str) -> tuple[int, int, int]:
+    """Read three step counts such as "300,1400,200". Raises FlowError when they are not three positive numbers."""
+    try:
+        adapt, tune, quantise = (int(count) for count in text.split(","))
+    except ValueError as error:
+        raise FlowError(f"steps {text!r} are not three numbers; write them like 300,1400,200") from error
+    if min(adapt, tune, quantise) < 1:
+        raise FlowError(f"steps {text!r}: each training needs one step or more")
+    return adapt, tune, quantise
+
+
+def _number(name: str, raw: str, kind: Callable[[str], object]) -> object:
+    try:
+        return kind(raw)
+    except ValueError as error:
+        raise FlowError(f"EDGELOOP_RETRAIN_{name.upper()}={raw!r} is no number; correct or unset it") from error
+
+
 @dataclass
 class RunContext:
     """One run. `progress` is told (what, share of that step)."""
@@ -96,8 +135,15 @@ class RunContext:
     parent: Generation
     corpus: Corpus
     settings: RetrainSettings
+    findings: tuple[str, ...] = ()
+    """What was noted or left out while the corpus was read, a sentence each."""
     lab_command: tuple[str, ...] = (sys.executable, "-m", "edge_agent.lab")
     progress: Callable[[str, float], None] = field(default=report_nothing)
+
+    @property
+    def task(self) -> Task:
+        """What is learned: data, model family, losses, metrics, exporters."""
+        return task_named(self.settings.task)
 
     @property
     def training_clips(self) -> list[tuple[Clip, View]]:
@@ -131,15 +177,26 @@ def open_context(
     progress: Callable[[str, float], None] | None = None,
 ) -> RunContext:
     """Open (or continue) the run `key` below the state folder."""
-    store = ModelStore(state / "models")
-    corpus = open_corpus(Path(settings.corpus)) if settings.corpus else default_corpus()
+    if settings.calibration:
+        read_set(Path(settings.calibration), 1)  # refused now, not after minutes of training
+    task = task_named(settings.task)
+    models = "models" if task.name == DEFAULT else f"models-{task.name}"
+    store = ModelStore(state / models, task.seeds, task.first)
+    opened = (
+        open_with_findings(Path(settings.corpus), unlicensed=settings.unlicensed)
+        if settings.corpus
+        else Opened(default_corpus())
+    )
+    for finding in opened.findings:
+        _log.warning("%s", finding)
     return RunContext(
         key,
         RunFolder(state / "runs" / key),
         platform,
         store,
         store.current(),
-        corpus,
+        opened.corpus,
         settings,
+        tuple(map(str, opened.findings)),
         progress=progress or report_nothing,
     )

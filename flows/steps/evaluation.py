@@ -12,7 +12,8 @@ from flows.data.clips import Frames
 from flows.data.degrade import NORMAL, Degradation
 from flows.data.pairs import Pair, View, make_pairs
 from flows.steps.context import RunContext
-from flows.tasks.vsr.metrics import as_upscaler
+from flows.tasks.task import Task
+from flows.tasks.vsr.task import VSR
 
 FRAMES = 12
 SEED = 77
@@ -25,6 +26,7 @@ class EvaluationFrames:
     name: str
     condition: str
     pairs: tuple[Pair, ...]
+    task: Task = VSR
 
     @property
     def archive(self) -> bytes:
@@ -43,7 +45,7 @@ class EvaluationFrames:
 
     def psnr(self, model: nn.Module | bytes) -> float:
         """Mean over frames of RGB PSNR on whole frames in dB: the gate's own definition."""
-        upscale = as_upscaler(model)
+        upscale = self.task.runner(model)
         return float(
             np.mean(
                 [_frame_psnr(a, b) for pair in self.pairs for a, b in zip(upscale(pair.low), pair.high, strict=True)]
@@ -59,10 +61,10 @@ def evaluation_frames(run: RunContext, conditions: dict[str, Degradation], prefi
         for clip, view in run.held_out_clips:
             if clip.frames >= 2 * FRAMES:
                 look = View(view.scale, 2, FRAMES)
-                for pair in make_pairs([clip], [degradation.with_seed(SEED)], (look,)).pairs:
+                for pair in make_pairs([clip], [degradation.with_seed(SEED)], (look,), run.task.pair).pairs:
                     by_size.setdefault((pair.low.shape[1], pair.low.shape[2]), []).append(pair)
         for (rows, columns), pairs in sorted(by_size.items()):
-            found.append(EvaluationFrames(f"{prefix}-{condition}-{rows}x{columns}", condition, tuple(pairs)))
+            found.append(EvaluationFrames(f"{prefix}-{condition}-{rows}x{columns}", condition, tuple(pairs), run.task))
     return found
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from flows.data.corpus import Clip, Split
-from flows.data.degrade import NORMAL_VARIETY, Degradation, degrade
-from flows.data.pairs import Pair, PairSet, View, load_view, make_pairs
+from flows.data.degrade import NORMAL_VARIETY, Degradation
+from flows.data.errors import CorpusError
+from flows.data.pair_store import load_pairs, save_pairs
+from flows.data.pairs import Pair, Pairing, PairSet, View, load_view, make_pairs
 from flows.data.texture import textured
 from flows.embedder import SegmentEmbedder
-from flows.errors import FlowError
+from flows.errors import FlowError, StorageError
 from flows.hardset import HardSet, Landed, build_hard_set, training_vectors
 from flows.run_folder import Json
 from flows.steps.collect import target_clusters
@@ -20,15 +23,18 @@ from flows.steps.harm import HARM_DB, measured_harm
 from flows.steps.parent import parent_network
 from flows.tasks.training import one_thread
 from flows.tasks.vsr.material import HARD_VIEWS, NORMAL_VIEWS
-from flows.tasks.vsr.metrics import as_upscaler
 
 NORMAL_CONDITIONS = NORMAL_VARIETY[::2]
 MAX_CONDITIONS = 10
+PREPARED = "pairs.bin"
 TRAINING_VIEWS = HARD_VIEWS[1:3]
 VALIDATION_SEED = 1_000
 TEXTURE_VIEWS = (View(1, 8, 8, (480, 640)), View(2, 6, 12), View(3, 6, 12))
 TEXTURE_LIGHT = (Degradation(crf=20.0), Degradation(crf=23.0), Degradation(gain=0.5, crf=21.0))
 VALIDATION_VIEWS = (View(2, 12, 2, (192, 192)), View(4, 12, 2))
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ def find_hard_set(run: RunContext, collected: Json) -> Json:
     clips = {clip.id: clip for clip, _ in run.training_clips}
     looked_at = [(clips[one.clip], one.view, one.degradation) for one in found.stand_ins]
     with one_thread():
-        harm = measured_harm(looked_at, as_upscaler(parent_network(run)))
+        harm = measured_harm(looked_at, run.task.runner(parent_network(run)), run.task.pair)
     return _to_json(found, harm)
 
 
@@ -79,6 +85,28 @@ def hard_conditions(hard: Json) -> tuple[Degradation, ...]:
     return tuple(sorted(harmful or weight, key=lambda condition: -weight[condition]))[:MAX_CONDITIONS]
 
 
+def prepared_pairs(run: RunContext, hard: Json) -> TrainingPairs:
+    """Training pairs, from the file that an earlier process of this run left when there is one."""
+    path = run.folder.path / PREPARED
+    if path.exists():
+        try:
+            return TrainingPairs(**load_pairs(path))
+        except (CorpusError, TypeError) as error:
+            _log.warning("%s; the pairs are prepared again", error)
+            path.unlink()
+    made = training_pairs(run, hard)
+    try:
+        save_pairs(vars(made), path)
+    except StorageError as error:
+        _log.warning("%s; should this run be killed, it prepares its pairs again", error)
+    return made
+
+
+def forget_pairs(run: RunContext) -> None:
+    """Remove the file of prepared pairs: nothing after quantisation needs it."""
+    (run.folder.path / PREPARED).unlink(missing_ok=True)
+
+
 def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
     """Decode and degrade. Every training clip is taken through every hard condition, so that content never decides."""
     clips = run.corpus.of(Split.TRAIN)
@@ -90,27 +118,30 @@ def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
         )
     earlier = tuple(Degradation.from_json(text) for text in run.parent.conditions)
     run.progress("degrading clips", 0.2)
-    normal = PairSet((*make_pairs(clips, NORMAL_CONDITIONS, NORMAL_VIEWS).pairs, *_textured_pairs(clips)))
+    pairing = run.task.pair
+    normal = PairSet(
+        (*make_pairs(clips, NORMAL_CONDITIONS, NORMAL_VIEWS, pairing).pairs, *_textured_pairs(clips, pairing))
+    )
     run.progress("degrading clips", 0.5)
-    stressed = make_pairs(clips, (*conditions, *earlier), TRAINING_VIEWS)
+    stressed = make_pairs(clips, (*conditions, *earlier), TRAINING_VIEWS, pairing)
     run.progress("degrading clips", 0.9)
     aside = (conditions[0].with_seed(VALIDATION_SEED),)
     return TrainingPairs(
         normal,
         stressed,
-        make_pairs(clips, NORMAL_CONDITIONS[:1], VALIDATION_VIEWS),
-        make_pairs(clips, aside, VALIDATION_VIEWS),
+        make_pairs(clips, NORMAL_CONDITIONS[:1], VALIDATION_VIEWS, pairing),
+        make_pairs(clips, aside, VALIDATION_VIEWS, pairing),
     )
 
 
-def _textured_pairs(clips: tuple[Clip, ...]) -> list[Pair]:
+def _textured_pairs(clips: tuple[Clip, ...], pairing: Pairing) -> list[Pair]:
     """Normal calls, in good and in poor light, of scenes with faint texture: detail that is to be kept."""
     pairs = []
     for number, (clip, view) in enumerate((clip, view) for clip in clips for view in TEXTURE_VIEWS):
         high = load_view(clip, view)
         if high is not None:
             scene = textured(high, number)
-            pairs += [Pair(clip.id, light, *degrade(scene, light, clip.fps)) for light in TEXTURE_LIGHT]
+            pairs += [Pair(clip.id, light, *pairing(scene, light, clip.fps)) for light in TEXTURE_LIGHT]
     return pairs
 
 

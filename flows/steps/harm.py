@@ -14,7 +14,7 @@ from dataclasses import replace
 from flows.data.clips import Frames
 from flows.data.corpus import Clip
 from flows.data.degrade import NORMAL, Degradation, degrade
-from flows.data.pairs import View, load_view
+from flows.data.pairs import Pairing, View, load_view
 from flows.tasks.vsr.metrics import Upscaler, psnr_y
 
 HARM_DB = 3.0
@@ -25,7 +25,7 @@ _CROP = (256, 256)
 
 
 def measured_harm(
-    stand_ins: Iterable[tuple[Clip, View, Degradation]], upscale: Upscaler
+    stand_ins: Iterable[tuple[Clip, View, Degradation]], upscale: Upscaler, pairing: Pairing = degrade
 ) -> dict[tuple[str, Degradation], float]:
     """dB of luma PSNR that each condition costs on each clip against a healthy call of it, over a few frames.
 
@@ -36,20 +36,20 @@ def measured_harm(
     for clip, view, condition in stand_ins:
         place = (clip.id, view.scale)
         if place not in scenes:
-            scenes[place] = _scene(clip, view, upscale)
+            scenes[place] = _scene(clip, view, upscale, pairing)
         scene = scenes[place]
         if scene is None or (clip.id, condition) in found:
             continue
         high, healthy = scene
-        low, target = degrade(high, condition, clip.fps)
+        low, target = pairing(high, condition, clip.fps)
         here = float(psnr_y(upscale(low), target).mean()) + 20.0 * math.log10(condition.gain)
         found[clip.id, condition] = healthy - here
     return found
 
 
-def _scene(clip: Clip, view: View, upscale: Upscaler) -> tuple[Frames, float] | None:
+def _scene(clip: Clip, view: View, upscale: Upscaler, pairing: Pairing) -> tuple[Frames, float] | None:
     high = load_view(clip, replace(view, limit=_LOOK, stride=1, crop=_CROP))
     if high is None:
         return None
-    low, target = degrade(high, NORMAL, clip.fps)
+    low, target = pairing(high, NORMAL, clip.fps)
     return high, float(psnr_y(upscale(low), target).mean())

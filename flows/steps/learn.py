@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from flows.errors import BudgetError
+from torch import nn
+
+from flows.quant.calibration_set import read_set
 from flows.quant.qat import QAT_SETTINGS, qat
 from flows.run_folder import Json
 from flows.search.adapt import adapt_supernet
@@ -12,20 +15,20 @@ from flows.search.nsga import Candidate, SearchResult, SearchSettings, search
 from flows.search.sensitivity import affected_stages, stage_responses
 from flows.search.table import OperatorTable, measure_table
 from flows.search.widen import contains, widenings
+from flows.steps.budget import (
+    ADAPT_CHECKPOINT,
+    FINETUNE_CHECKPOINT,
+    QAT_CHECKPOINT,
+    Training,
+    budget_of,
+    require_an_epoch,
+)
 from flows.steps.context import RunContext
 from flows.steps.hard import TrainingPairs
 from flows.steps.parent import parent_network
-from flows.tasks.training import Budget
 from flows.tasks.vsr.architecture import Architecture
-from flows.tasks.vsr.inherit import inherit
-from flows.tasks.vsr.metrics import evaluate
-from flows.tasks.vsr.net import VsrNet
-from flows.tasks.vsr.supernet import load_supernet, save_supernet
-from flows.tasks.vsr.train import TrainSettings, finetune
-from flows.tasks.vsr.weights import load_net, save_net
+from flows.tasks.vsr.train import TrainSettings
 
-ADAPT_SHARE, FINETUNE_SHARE, QAT_SHARE = 0.15, 0.70, 0.15
-MINIMUM_MINUTES = 0.2
 DDR_LIMIT = 1.08
 ADAPT = TrainSettings(rate=1e-3)
 FINETUNE = TrainSettings(batch=16, rate=1.5e-3, hard_share=1 / 4, keep=0.0)
@@ -35,17 +38,17 @@ FINETUNE = TrainSettings(batch=16, rate=1.5e-3, hard_share=1 / 4, keep=0.0)
 def study(run: RunContext, pairs: TrainingPairs) -> Json:
     """Which stages the hard conditions affect, and why."""
     net = parent_network(run)
-    responses = stage_responses(net, pairs.normal, pairs.hard, seed=run.settings.seed)
-    affected = affected_stages(responses) or tuple(range(len(net.architecture.stages)))
+    responses = stage_responses(net, pairs.normal, pairs.hard, seed=run.settings.seed, task=run.task)
+    affected = affected_stages(responses) or tuple(range(len(run.parent.architecture.stages)))
     return {"affected": list(affected), "stages": [vars(response) for response in responses]}
 
 
 def measure(run: RunContext) -> Json:
     """Operator latencies on every target, from micro-programs on the emulated device."""
-    supernet = load_supernet(run.parent.supernet)
+    supernet = run.task.load_supernet(run.parent.supernet)
     table = measure_table(
         supernet.space, (run.parent.architecture.trunk,), run.settings.targets, run.settings.profiles, run.lab_command,
-        progress=lambda share: run.progress("measuring operators", share),
+        progress=lambda share: run.progress("measuring operators", share), task=run.task,
     )  # fmt: skip
     run.folder.write("operator_table.json", table.to_json().encode())
     return {"rows": len(table.rows), "facts": table.facts}
@@ -53,22 +56,24 @@ def measure(run: RunContext) -> Json:
 
 def search_architecture(run: RunContext, pairs: TrainingPairs, studied: Json) -> Json:
     """Adapt the supernet's affected stages, then search them under the latency limit."""
-    supernet = load_supernet(run.parent.supernet)
+    supernet = run.task.load_supernet(run.parent.supernet)
     inherited = run.parent.architecture
     affected = tuple(int(index) for index in studied["affected"])
     adapt_supernet(
-        supernet, inherited, affected, pairs.normal, pairs.hard, _budget(run, ADAPT_SHARE),
+        supernet, inherited, affected, pairs.normal, pairs.hard, budget_of(run, Training.ADAPT),
         replace(ADAPT, seed=run.settings.seed),
         progress=lambda share, what: run.progress(f"adapting the supernet: {what}", share),
+        checkpoint=run.folder.path / ADAPT_CHECKPOINT,
+        task=run.task,
     )  # fmt: skip
-    save_supernet(supernet, run.folder.path / "supernet.npz")
+    run.task.save_supernet(supernet, run.folder.path / "supernet.npz")
     table = OperatorTable.from_json(run.folder.read("operator_table.json").decode())
     supernet.eval()
 
-    production = _validated(parent_network(run), pairs)
+    production = _validated(run, parent_network(run), pairs)
 
     def quality(architecture: Architecture) -> float:
-        slice_of_it = _validated(supernet.extract(architecture), pairs)
+        slice_of_it = _validated(run, supernet.extract(architecture), pairs)
         return max(slice_of_it, production) if contains(architecture, inherited) else slice_of_it
 
     def latency(architecture: Architecture) -> float:
@@ -94,29 +99,33 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     """Fine-tune the chosen network in float; the weights are `float.npz`."""
     architecture = Architecture.from_json(searched["chosen"])
     net, start = start_network(run, architecture, pairs)
-    finetune(
-        net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
+    run.task.finetune(
+        net, pairs.normal, pairs.hard, budget_of(run, Training.FINETUNE),
         settings=replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception),
         progress=lambda share, what: run.progress(f"training: {what}", share),
-        checkpoint=run.folder.path / "finetune.pt",
+        checkpoint=run.folder.path / FINETUNE_CHECKPOINT,
     )  # fmt: skip
-    run.folder.write("float.npz", save_net(net))
+    steps = require_an_epoch(run, Training.FINETUNE, pairs.normal, FINETUNE)
+    run.folder.write("float.npz", run.task.save(net))
     return {
+        "steps": steps,
         "architecture": architecture.to_json(),
         "start": start,
-        "normal_validation": evaluate(net, pairs.normal_validation).psnr_y,
-        "hard_validation": evaluate(net, pairs.hard_validation).psnr_y,
+        "normal_validation": run.task.evaluate(net, pairs.normal_validation).psnr_y,
+        "hard_validation": run.task.evaluate(net, pairs.hard_validation).psnr_y,
     }
 
 
 def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
-    net = load_net(run.folder.read("float.npz"))
+    net = run.task.load(run.folder.read("float.npz"))
+    calibration = read_set(Path(run.settings.calibration)) if run.settings.calibration else None
     quantised = qat(
-        net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE),
+        net, pairs.normal, pairs.hard, budget_of(run, Training.QAT),
         settings=replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed),
-        checkpoint=run.folder.path / "qat.pt",
+        checkpoint=run.folder.path / QAT_CHECKPOINT,
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
+        calibration=calibration.batches() if calibration else (), task=run.task,
     )  # fmt: skip
     model = quantised.model
     run.folder.write("model.onnx", model)
@@ -124,35 +133,27 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
         "bytes": len(model),
         "differs_by_lsb": quantised.agreement.max_lsb,
         "differing_share": quantised.agreement.share,
-        "normal_validation": evaluate(model, pairs.normal_validation).psnr_y,
-        "hard_validation": evaluate(model, pairs.hard_validation).psnr_y,
+        "calibration_set": calibration.facts() if calibration else None,
+        "normal_validation": run.task.evaluate(model, pairs.normal_validation).psnr_y,
+        "hard_validation": run.task.evaluate(model, pairs.hard_validation).psnr_y,
     }
 
 
-def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPairs) -> tuple[VsrNet, str]:
+def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPairs) -> tuple[nn.Module, str]:
     """Where fine-tuning begins, and its name: production's weights, or the supernet's slice when that is better."""
-    own = load_supernet(run.folder.path / "supernet.npz").extract(architecture)
+    own = run.task.load_supernet(run.folder.path / "supernet.npz").extract(architecture)
     if architecture.trunk != run.parent.architecture.trunk:
         return own, "supernet"
-    inherited = inherit(parent_network(run), architecture)
-    if _validated(own, pairs) > _validated(inherited, pairs):
+    inherited = run.task.inherit(parent_network(run), architecture)
+    if _validated(run, own, pairs) > _validated(run, inherited, pairs):
         return own, "supernet"
     return inherited, "production"
 
 
-def _validated(net: VsrNet, pairs: TrainingPairs) -> float:
+def _validated(run: RunContext, net: nn.Module, pairs: TrainingPairs) -> float:
     """Mean dB of both conditions on the pairs set aside."""
-    return 0.5 * (evaluate(net, pairs.normal_validation).psnr_y + evaluate(net, pairs.hard_validation).psnr_y)
-
-
-def _budget(run: RunContext, share: float) -> Budget:
-    minutes = run.settings.budget_minutes
-    if minutes < MINIMUM_MINUTES:
-        raise BudgetError(
-            f"a budget of {minutes:g} minutes trains nothing; give --budget-minutes {MINIMUM_MINUTES:g} or more"
-        )
-    seconds = 60.0 * minutes * share
-    return Budget(seconds=seconds, wall_seconds=1.25 * seconds)
+    judged = (run.task.evaluate(net, one) for one in (pairs.normal_validation, pairs.hard_validation))
+    return 0.5 * sum(metrics.psnr_y for metrics in judged)
 
 
 def _search_json(result: SearchResult, inherited: Architecture) -> Json:

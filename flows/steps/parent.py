@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from flows.steps.context import RunContext
-from flows.tasks.vsr.net import VsrNet
-from flows.tasks.vsr.supernet import load_supernet
-from flows.tasks.vsr.weights import load_net
 
 
-def parent_network(run: RunContext) -> VsrNet:
+def parent_network(run: RunContext) -> nn.Module:
     """The production network in float: its own weights when they were kept, else the supernet's slice."""
     if run.parent.weights is not None:
-        return load_net(run.parent.weights.read_bytes())
-    return load_supernet(run.parent.supernet).extract(run.parent.architecture)
+        return run.task.load(run.parent.weights.read_bytes())
+    return run.task.load_supernet(run.parent.supernet).extract(run.parent.architecture)

@@ -25,18 +25,16 @@ from flows.steps.context import RunContext
 from flows.steps.evaluation import conditions_of, evaluation_frames
 from flows.steps.hard import hard_conditions, parent_vectors
 from flows.tasks.vsr.architecture import Architecture
-from flows.tasks.vsr.metrics import evaluate
-from flows.tasks.vsr.weights import load_net
 
 
 def prove(run: RunContext, hard: Json) -> Json:
     """Float, INT8 and parent on held-out clips, in numbers, a row for each condition and frame size."""
-    net = load_net(run.folder.read("float.npz"))
+    net = run.task.load(run.folder.read("float.npz"))
     model = run.folder.read("model.onnx")
     report: Json = {}
     for frames in evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key):
         pairs = PairSet(frames.pairs)
-        int8, parent = evaluate(model, pairs), evaluate(run.parent.model, pairs)
+        int8, parent = run.task.evaluate(model, pairs), run.task.evaluate(run.parent.model, pairs)
         float_psnr = frames.psnr(net)
         report[frames.name] = {
             "condition": frames.condition,
@@ -72,7 +70,8 @@ def build(run: RunContext, hard: Json, proved: Json, release_version: str) -> Js
     model = run.folder.read("model.onnx")
     started = run.platform.post_build(request, model, run.parent.quality, run.parent.observer, f"build-{run.key}")
     ended = run.platform.wait_for_build(started.id, lambda seen: run.progress(f"build {seen.state}", 0.5))
-    return judged(ended)
+    before = production.model_dump(mode="json", include={"id", "digest", "release_version"}) if production else None
+    return {**judged(ended), "production_before": before}
 
 
 def judged(ended: Build) -> Json:
@@ -160,15 +159,19 @@ def release(run: RunContext, built: Json, proved: Json, mlflow_run: str) -> Json
     )
     if not run.settings.auto_release:
         return {"rollout": None, "digest": built["digest"]}
-    request = RolloutRequest(
+    rollout = run.platform.start_rollout(rollout_request(run, built), f"rollout-{run.key}")
+    return {"rollout": rollout.id, "digest": built["digest"]}
+
+
+def rollout_request(run: RunContext, built: Json) -> RolloutRequest:
+    """The rollout that a run asks for."""
+    return RolloutRequest(
         digest=str(built["digest"]),
         soak_s=run.settings.soak_s,
         min_devices=run.settings.min_devices,
         auto_start=True,
         reason=f"retrained by {run.key}",
     )
-    rollout = run.platform.start_rollout(request, f"rollout-{run.key}")
-    return {"rollout": rollout.id, "digest": built["digest"]}
 
 
 def provenance(run: RunContext, build_id: str, mlflow_run: str) -> Provenance:

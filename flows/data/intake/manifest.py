@@ -7,14 +7,14 @@ that were looked at.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.data.corpus import Clip, Corpus, Split, folder_corpus
+from flows.data.corpus import Clip, Corpus, Split
 from flows.data.errors import CorpusError
-from flows.data.intake.probe import file_sha256
-from flows.data.intake.survey import Survey
+from flows.data.intake.probe import Finding, file_sha256
+from flows.data.intake.survey import Survey, survey
 
 VERSION = 1
 _MAX_BYTES = 64 << 20
@@ -62,9 +62,25 @@ def groups_of(path: Path) -> dict[str, str]:
     return {str(row["id"]): str(row.get("group", "")) for row in rows}
 
 
-def open_corpus(path: Path) -> Corpus:
+@dataclass(frozen=True)
+class Opened:
+    """A corpus, and what was noted or left out while it was read (nothing for a manifest: it was said when made)."""
+
+    corpus: Corpus
+    findings: tuple[Finding, ...] = ()
+
+
+def open_corpus(path: Path, *, unlicensed: bool = True) -> Corpus:
     """A manifest's corpus, or that of a folder of videos."""
-    return open_manifest(path) if path.is_file() else folder_corpus(path)
+    return open_with_findings(path, unlicensed=unlicensed).corpus
+
+
+def open_with_findings(path: Path, *, unlicensed: bool) -> Opened:
+    """A manifest's corpus, or the survey of a folder. Raises CorpusError when nothing of it can be used."""
+    if path.is_file():
+        return Opened(open_manifest(path))
+    found = survey(path, unlicensed=unlicensed)
+    return Opened(found.corpus, found.findings)
 
 
 def _clip(manifest: Path, row: dict[str, Any]) -> Clip:  # Any: JSON, checked by the types below

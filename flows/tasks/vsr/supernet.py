@@ -16,12 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from flows.tasks.elastic import ElasticNet
 from flows.tasks.vsr.architecture import D2S_BLOCK, DEFAULT_SPACE, Architecture, Space, Stage
 from flows.tasks.vsr.branches import parts_of, weight_of
 from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, space_to_depth
 
 
-class Supernet(nn.Module):
+class Supernet(ElasticNet):
     """The largest network of `space` plus slicing."""
 
     def __init__(self, space: Space = DEFAULT_SPACE) -> None:

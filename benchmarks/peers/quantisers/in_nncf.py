@@ -1,0 +1,39 @@
+"""Inside NNCF's environment: `nncf.quantize`, training of its ranges, native strip, ONNX by torch.export.
+
+NNCF compiles its own operators with ninja when it is first used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("NNCF_EXTENSION_LOAD_TIMEOUT", "0")
+
+import nncf  # type: ignore[import-not-found]  # noqa: E402  # the peer's own environment, after its setting
+import torch  # noqa: E402
+
+from benchmarks.peers.quantisers.task import MODEL, Work  # noqa: E402
+
+
+def main(folder: Path) -> None:
+    """Quantise, train, strip, export."""
+    work = Work.of(folder)
+    batches = work.calibration()
+    model = nncf.quantize(work.net().eval(), nncf.Dataset(batches), subset_size=len(batches))
+    work.train(model, model)
+    model.eval()
+    frames = work.frames()
+    with torch.no_grad():
+        outputs = [model(x) for x in frames]
+    native = nncf.strip(model, strip_format=nncf.StripFormat.NATIVE, example_input=frames[0])
+    torch.onnx.export(
+        native, (frames[0],), str(folder / MODEL), dynamo=True, opset_version=21, input_names=["x"], output_names=["y"],
+        external_data=False,
+    )  # fmt: skip
+    work.leave("nncf", outputs)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
