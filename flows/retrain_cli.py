@@ -37,6 +37,9 @@ def retrain(
         Path | None,
         typer.Option(help="Calibration set (`edgeloop corpus calibration`) that INT8 ranges must hold too."),
     ] = None,
+    asks: Annotated[
+        str | None, typer.Option(help="What fine-tuning asks for beside fidelity, like temporal=0.2,moments=0.02.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
     release: Annotated[bool, typer.Option(help="Start a rollout when the gate has passed.")] = True,
     as_json: AsJson = False,
@@ -44,12 +47,12 @@ def retrain(
     """Learn from the uncovered hard clusters and start a staged release.
 
     Examples: edgeloop retrain --budget-minutes 4 · edgeloop retrain --corpus ~/videos --no-release ·
-    edgeloop retrain --key hand-20260101-120000 (goes on where that run stopped) ·
-    edgeloop retrain --calibration var/calibration
+    edgeloop retrain --asks temporal=0.2 (less flicker) · edgeloop retrain --calibration var/calibration ·
+    edgeloop retrain --key hand-20260101-120000 (goes on where that run stopped)
     """
     with _watched(as_json) as report:
         settings = RetrainSettings.from_environment(
-            budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release,
+            budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks,
             calibration=str(calibration) if calibration else None,
         )  # fmt: skip
         result = run_retrain(key or new_key(None), _state(state), _platform(state), settings, report)

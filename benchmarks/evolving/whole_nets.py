@@ -41,7 +41,7 @@ class Comparison:
 
 def compare(count: int, seed: int, tell: Callable[[float], None]) -> tuple[OperatorTable, list[Comparison]]:
     """`count` networks drawn from the default space (and the hand-made one) on every target and profile."""
-    table = measure_table(DEFAULT_SPACE, HAND_MADE.trunk, TARGETS, PROFILES, LAB, lambda share: tell(0.4 * share))
+    table = measure_table(DEFAULT_SPACE, (HAND_MADE.trunk,), TARGETS, PROFILES, LAB, lambda share: tell(0.4 * share))
     rng = np.random.default_rng(seed)
     networks = [HAND_MADE, *(DEFAULT_SPACE.sample(rng) for _ in range(count))]
     models = [random_model(network) for network in networks]

@@ -26,6 +26,11 @@ class Kept:
     folder: Path
 
     @property
+    def key(self) -> str:
+        """The hash that the stage is kept under."""
+        return self.folder.parent.name
+
+    @property
     def result(self) -> Json | None:
         """What the stage found, None while it is not done."""
         path = self.folder / "result.json"
@@ -37,6 +42,16 @@ class Kept:
         temporary.write_text(json.dumps(result, indent=1) + "\n")
         temporary.replace(self.folder / "result.json")
         return result
+
+
+def sources(*folders: str) -> tuple[str, ...]:
+    """Every Python file below folders of the checkout, and single files by name."""
+    found = []
+    for name in folders:
+        path = CHECKOUT / name
+        files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        found += [file.relative_to(CHECKOUT).as_posix() for file in files]
+    return tuple(found)
 
 
 def kept(stage: str, seed: int, configuration: Mapping[str, object], sources: Sequence[str]) -> Kept:

@@ -6,12 +6,12 @@ import json
 
 from benchmarks.teaching.anchor import load_anchor, train_anchor
 from benchmarks.teaching.bicubic import doubled
+from benchmarks.teaching.budgets import budgets
 from benchmarks.teaching.kept import Json, Kept, kept
 from benchmarks.teaching.material import judge_sets
 from flows.tasks.training import Progress
 from flows.tasks.vsr.metrics import evaluate
 
-SECONDS = 540.0
 _SOURCES = (
     "benchmarks/teaching/anchor.py", "benchmarks/teaching/bicubic.py", "benchmarks/teaching/material.py",
     "benchmarks/teaching/plain.py", "flows/data/pairs.py", "flows/tasks/batches.py", "flows/tasks/training.py",
@@ -20,7 +20,7 @@ _SOURCES = (
 
 def place(seed: int) -> Kept:
     """Where the anchor of a seed lies."""
-    return kept("anchor", seed, {"seconds": SECONDS}, _SOURCES)
+    return kept("anchor", seed, {"seconds": budgets().anchor}, _SOURCES)
 
 
 def level(seed: int, progress: Progress | None = None) -> Json:
@@ -28,7 +28,7 @@ def level(seed: int, progress: Progress | None = None) -> Json:
     at = place(seed)
     if at.result is not None:
         return at.result
-    weights = train_anchor(seed, SECONDS, at.folder, progress)
+    weights = train_anchor(seed, budgets().anchor, at.folder, progress)
     net = load_anchor(weights)
     sets = judge_sets()
     return at.finish(

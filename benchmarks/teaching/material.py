@@ -28,6 +28,7 @@ CLEAN = Degradation(crf=0.0)
 
 _PERSON_STRIDE, _JUDGED_STRIDE = 4, 10
 _SCENE_STRIDE, _SCENE_FRAMES = 50, 20
+_CROP, _CROPPED_FRAMES = 96, 2
 _BUNNY_STRIDE, _BIKES_STRIDE, _CARPHONE_STRIDE = 9, 8, 4
 
 
@@ -50,9 +51,9 @@ def training_scenes() -> tuple[Scene, ...]:
         if not path.is_file():
             raise CorpusError(f"{path} is missing; {_REMEDY}")
         found.append(Scene(name, decode(path, 0, _SCENE_STRIDE * _SCENE_FRAMES, _SCENE_STRIDE), 1.0))
-    for clip in default_corpus().of(Split.TRAIN):
-        found.append(_scene(clip, _BUNNY_STRIDE if clip.video == "bigbuckbunny" else _BIKES_STRIDE))
-    return tuple(found)
+    others = default_corpus().of(Split.TRAIN)
+    strides = {"bigbuckbunny": _BUNNY_STRIDE}
+    return (*found, *(_scene(clip, strides.get(clip.video, _BIKES_STRIDE)) for clip in others))
 
 
 @lru_cache(maxsize=1)
@@ -84,6 +85,18 @@ def training_set() -> PairSet:
 def judge_sets() -> dict[str, PairSet]:
     """Clean pairs of the held-out scenes by name."""
     return {name: clean_pairs(scenes) for name, scenes in judged_scenes().items()}
+
+
+def cropped(pairs: PairSet) -> PairSet:
+    """The middle of the last frames of each pair: enough to tell two networks apart."""
+    return PairSet(tuple(_middle(pair) for pair in pairs.pairs))
+
+
+def _middle(pair: Pair) -> Pair:
+    top, left = ((side - _CROP) // 2 for side in pair.low.shape[1:3])
+    low = pair.low[-_CROPPED_FRAMES:, top : top + _CROP, left : left + _CROP]
+    high = pair.high[-_CROPPED_FRAMES:, 2 * top : 2 * (top + _CROP), 2 * left : 2 * (left + _CROP)]
+    return Pair(pair.clip, pair.degradation, low, high)
 
 
 _REMEDY = f"put intel-asl and intel-scenes of the Intel IoT DevKit sample-videos there, or set {VARIABLE}"

@@ -5,6 +5,8 @@ C16 N6 means 16 channels and six convolutions in all (head, four inner ones, tai
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,7 +24,7 @@ class PlainNet(nn.Module):
         super().__init__()
         self.channels, self.layers = channels, layers
         widths = [3, *[channels] * (layers - 1), 3 * SCALE**2]
-        self.convs = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in zip(widths, widths[1:], strict=False))
+        self.convs = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(widths))
         for index, conv in enumerate(self.convs):
             assert isinstance(conv, nn.Conv2d)
             assert conv.bias is not None

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchmarks.teaching.choosing import choice
+from benchmarks.teaching.eta import Tell
+from benchmarks.teaching.hardening import hardened
+from benchmarks.teaching.incremental import answered
 from benchmarks.teaching.kept import Json
 from benchmarks.teaching.level import level
-from flows.tasks.training import Progress
+from benchmarks.teaching.sharing import ranking, supernet
 
-STAGES: dict[str, Callable[[int, Progress | None], Json]] = {"anchor": level}
+STAGES: dict[str, Callable[[int, Tell | None], Json]] = {
+    "anchor": level,
+    "supernet": supernet,
+    "ranking": ranking,
+    "search": choice,
+    "hard": hardened,
+    "incremental": answered,
+}

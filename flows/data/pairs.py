@@ -81,6 +81,24 @@ class PairSet:
             low[slot], high[slot] = _patch(self.pairs[index], size, random)
         return low, high, self._levels[picked]
 
+    def clips(
+        self, count: int, frames: int, size: int, random: np.random.Generator
+    ) -> tuple[Frames, Frames, NDArray[np.float32]]:
+        """Like `draw`, but patches of consecutive frames: low [count, frames, size, size, 3], high twice as large.
+
+        Raises CorpusError when no pair has that many frames.
+        """
+        long = np.array([len(pair.low) >= frames for pair in self.pairs])
+        if not long.any():
+            raise CorpusError(f"no pair has {frames} frames; give longer clips")
+        weights = np.where(long, self._weights, 0.0)
+        low = np.empty((count, frames, size, size, 3), np.uint8)
+        high = np.empty((count, frames, 2 * size, 2 * size, 3), np.uint8)
+        picked = random.choice(len(self.pairs), count, p=weights / weights.sum())
+        for slot, index in enumerate(picked):
+            low[slot], high[slot] = _clip(self.pairs[index], frames, size, random)
+        return low, high, self._levels[picked]
+
 
 def make_pairs(
     clips: Sequence[Clip], degradations: Iterable[Degradation], views: Sequence[View] = (View(),)
@@ -112,14 +130,20 @@ def load_view(clip: Clip, view: View) -> Frames | None:
 
 
 def _patch(pair: Pair, size: int, random: np.random.Generator) -> tuple[Frames, Frames]:
+    low, high = _clip(pair, 1, size, random)
+    return low[0], high[0]
+
+
+def _clip(pair: Pair, frames: int, size: int, random: np.random.Generator) -> tuple[Frames, Frames]:
     count, height, width, _ = pair.low.shape
-    frame, top, left = random.integers(count), random.integers(height - size + 1), random.integers(width - size + 1)
-    low = pair.low[frame, top : top + size, left : left + size]
-    high = pair.high[frame, 2 * top : 2 * (top + size), 2 * left : 2 * (left + size)]
+    first = random.integers(count - frames + 1)
+    top, left = random.integers(height - size + 1), random.integers(width - size + 1)
+    low = pair.low[first : first + frames, top : top + size, left : left + size]
+    high = pair.high[first : first + frames, 2 * top : 2 * (top + size), 2 * left : 2 * (left + size)]
+    if random.random() < 0.5:
+        low, high = low[:, :, ::-1], high[:, :, ::-1]
     if random.random() < 0.5:
         low, high = low[:, ::-1], high[:, ::-1]
     if random.random() < 0.5:
-        low, high = low[::-1], high[::-1]
-    if random.random() < 0.5:
-        low, high = low.transpose(1, 0, 2), high.transpose(1, 0, 2)
+        low, high = low.transpose(0, 2, 1, 3), high.transpose(0, 2, 1, 3)
     return low, high

@@ -31,10 +31,13 @@ class Surrogate:
 
 
 def features(genes: Numbers, upper: Numbers, networks: list[Architecture]) -> Numbers:
-    """[n, variables] genes -> [n, features]: one column per value of each gene, and per value of each stage's three."""
+    """[n, variables] genes -> [n, features]: one column per value of each gene, and per value of each stage's three.
+
+    A gene behind the last whole three (the trunk) has columns of its own only.
+    """
     sizes = upper.astype(int) + 1
     columns = [genes[:, [index]] == np.arange(size) for index, size in enumerate(sizes)]
-    for start in range(0, len(sizes), 3):
+    for start in range(0, len(sizes) // 3 * 3, 3):
         triple = sizes[start : start + 3]
         code = np.ravel_multi_index(genes[:, start : start + 3].astype(int).T, tuple(triple))
         columns.append(code[:, None] == np.arange(int(np.prod(triple))))

@@ -99,22 +99,22 @@ class OperatorTable:
 
 def measure_table(
     space: Space,
-    trunk: int,
+    trunks: Sequence[int],
     targets: Sequence[str],
     profiles: Profiles,
     lab_command: Sequence[str],
     progress: Callable[[float], None] | None = None,
 ) -> OperatorTable:
-    """Compile and run every block of a space on every target. One lab process per target."""
+    """Compile and run every block of a space at each trunk on every target. One lab process per target."""
     rows: list[BlockCost] = []
     facts: dict[str, str] = {}
-    blocks = [(mid, kernel) for mid in space.mids for kernel in space.kernels]
-    models = {block: micro_network(trunk, *block) for block in blocks}
+    blocks = [(trunk, mid, kernel) for trunk in trunks for mid in space.mids for kernel in space.kernels]
+    models = {block: micro_network(*block) for block in blocks}
     done = 0
     for target in targets:
         with LabClient([*lab_command, "--device-class", target]) as lab:
             facts[target] = f"driver {lab.info.driver}, {lab.info.array_model} array"
-            for (mid, kernel), model in models.items():
+            for (trunk, mid, kernel), model in models.items():
                 program, _ = compile_program(model, target, profiles)
                 lab.load_program(program, "micro")
                 rows += [_measure(lab, target, trunk, mid, kernel, size) for size in profiles]

@@ -16,6 +16,7 @@ from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
 from flows.quant.calibration_set import read_set
 from flows.run_folder import RunFolder
+from flows.tasks.vsr.perception import Perception
 
 Profiles = tuple[tuple[int, int], ...]
 PROFILES: Profiles = ((72, 88), (136, 320), (360, 640))
@@ -40,11 +41,20 @@ class RetrainSettings:
     min_devices: int = 5
     calibration: str | None = None
     """Folder of a calibration set that INT8 ranges must hold as well."""
+    asks: str = ""
+
+    @property
+    def perception(self) -> Perception:
+        """What fine-tuning asks for beside fidelity (`asks`, like "temporal=0.2"). Raises FlowError when unreadable."""
+        try:
+            return Perception.parse(self.asks)
+        except ValueError as error:
+            raise FlowError(f"asks: {error}") from error
 
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _CALIBRATION,
-        _PROFILES (like "72x88,360x640") and then by `changes`.
+        _ASKS (like "temporal=0.2"), _PROFILES (like "72x88,360x640") and then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -56,11 +66,14 @@ class RetrainSettings:
             ("min_devices", int),
             ("corpus", str),
             ("calibration", str),
+            ("asks", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
                 found[name] = kind(raw)
-        return cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
+        settings = cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
+        _ = settings.perception  # a word that cannot be read is told before a run begins
+        return settings
 
 
 def report_nothing(_step: str, _share: float) -> None:

@@ -46,7 +46,7 @@ def measure(run: RunContext) -> Json:
     """Operator latencies on every target, from micro-programs on the emulated device."""
     supernet = load_supernet(run.parent.supernet)
     table = measure_table(
-        supernet.space, run.parent.architecture.trunk, run.settings.targets, run.settings.profiles, run.lab_command,
+        supernet.space, (run.parent.architecture.trunk,), run.settings.targets, run.settings.profiles, run.lab_command,
         progress=lambda share: run.progress("measuring operators", share),
     )  # fmt: skip
     run.folder.write("operator_table.json", table.to_json().encode())
@@ -98,7 +98,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     net, start = start_network(run, architecture, pairs)
     finetune(
         net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
-        settings=replace(FINETUNE, seed=run.settings.seed),
+        settings=replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / "finetune.pt",
     )  # fmt: skip
@@ -136,8 +136,10 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
 
 def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPairs) -> tuple[VsrNet, str]:
     """Where fine-tuning begins, and its name: production's weights, or the supernet's slice when that is better."""
-    inherited = inherit(parent_network(run), architecture)
     own = load_supernet(run.folder.path / "supernet.npz").extract(architecture)
+    if architecture.trunk != run.parent.architecture.trunk:
+        return own, "supernet"
+    inherited = inherit(parent_network(run), architecture)
     if _validated(own, pairs) > _validated(inherited, pairs):
         return own, "supernet"
     return inherited, "production"

@@ -52,7 +52,9 @@ class Budget:
 class Loop:
     """State of one run. `parameters` are trained in place; `average` holds their moving average.
 
-    Call `run` with a function that returns the loss of one step given (step, share of budget spent).
+    Call `run` with a function that returns the loss of one step given (step, share of budget spent). `marks` are names
+    of what that function did once and must not do again; `companions` are modules and optimisers that it trains beside.
+    Both are kept in the checkpoint.
     """
 
     parameters: dict[str, nn.Parameter]
@@ -64,10 +66,12 @@ class Loop:
     progress: Progress | None = None
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     clip: float = 1.0
+    companions: dict[str, nn.Module | torch.optim.Optimizer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.average = {name: value.detach().clone() for name, value in self.parameters.items()}
         self.step = 0
+        self.marks: set[str] = set()
         self._cpu = 0.0
         self._wall = 0.0
         self._optimiser = torch.optim.Adam(
@@ -150,6 +154,8 @@ class Loop:
             "cpu": self._cpu,
             "wall": self._wall,
             "random": self.random.bit_generator.state,
+            "marks": sorted(self.marks),
+            "companions": {name: companion.state_dict() for name, companion in self.companions.items()},
         }
         temporary = path.with_suffix(".part")
         with temporary.open("wb") as file:
@@ -171,6 +177,13 @@ class Loop:
         self._optimiser.load_state_dict(state["optimiser"])
         self.step, self._cpu, self._wall = state["step"], state["cpu"], state["wall"]
         self.random.bit_generator.state = state["random"]
+        self.marks = set(state.get("marks", ()))
+        kept = state.get("companions", {})
+        if set(kept) != set(self.companions):
+            named = ", ".join(sorted(set(kept) ^ set(self.companions)))
+            raise TrainingError(f"{self.checkpoint} and this run differ in {named}; remove it to start again")
+        for name, companion in self.companions.items():
+            companion.load_state_dict(kept[name])
 
 
 def parameters_of(module: nn.Module) -> dict[str, nn.Parameter]:

@@ -132,3 +132,7 @@ class Space:
 
 HAND_MADE = Architecture(16, (Stage(2, 8), Stage(1, 8), Stage(1, 8)))
 DEFAULT_SPACE = Space()
+"""What the demo searches on a laptop: one trunk, 3x3 kernels."""
+
+WIDE_SPACE = Space(trunks=(8, 16, 24, 32, 48), mids=(8, 16, 24, 32, 48), kernels=(3, 5))
+"""Everything elastic: trunk, and depth, width and kernel of each stage. 135,000 gene strings."""

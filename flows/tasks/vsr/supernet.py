@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from flows.tasks.vsr.architecture import D2S_BLOCK, DEFAULT_SPACE, Architecture, Space, Stage
+from flows.tasks.vsr.branches import parts_of, weight_of
 from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, space_to_depth
 
 
@@ -57,12 +58,14 @@ class Supernet(nn.Module):
         with torch.no_grad():
             for block in self.full.blocks:
                 assert isinstance(block, ResidualBlock)
-                weight_in = block.expand.weight.abs().sum(dim=(1, 2, 3))
-                order = torch.argsort(weight_in * block.project.weight.abs().sum(dim=(0, 2, 3)), descending=True)
-                block.expand.weight.copy_(block.expand.weight[order].clone())
+                weight_in = weight_of(block.expand).abs().sum(dim=(1, 2, 3))
+                order = torch.argsort(weight_in * weight_of(block.project).abs().sum(dim=(0, 2, 3)), descending=True)
+                for part in parts_of(block.expand):
+                    part.copy_(part[order].clone())
                 assert block.expand.bias is not None
                 block.expand.bias.copy_(block.expand.bias[order].clone())
-                block.project.weight.copy_(block.project.weight[:, order].clone())
+                for part in parts_of(block.project):
+                    part.copy_(part[:, order].clone())
 
     def _kept(self, architecture: Architecture) -> list[tuple[ResidualBlock, Stage]]:
         per_stage = max(self.space.depths)

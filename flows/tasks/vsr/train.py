@@ -6,27 +6,37 @@ step two to three times faster on CPUs that have bf16.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from flows.data.pairs import PairSet
 from flows.tasks.batches import autocast, to_batch
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.architecture import DEFAULT_SPACE, Architecture, Space
+from flows.tasks.vsr.branches import branch, fold
 from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.net import VsrNet
+from flows.tasks.vsr.perception import ASKS_NOTHING, Perceiver, Perception
 from flows.tasks.vsr.supernet import Supernet
+
+Net = TypeVar("Net", bound=nn.Module)
 
 _MSE_FLOOR = 1e-6
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How patches are drawn, how fast weights move, and how much of the start is kept after fine-tuning."""
+    """How patches are drawn, how fast weights move, and how much of the start is kept after fine-tuning.
+
+    `branches` trains supernets with re-parametrised kernels; `perception` is what is asked for beside fidelity.
+    """
 
     batch: int = 16
     patch: int = 32
@@ -35,6 +45,8 @@ class TrainSettings:
     keep: float = 0.0
     max_first: float = 0.25
     seed: int = 0
+    branches: bool = False
+    perception: Perception = ASKS_NOTHING
 
 
 def train_net(
@@ -55,7 +67,7 @@ def train_net(
 
 
 def finetune(
-    net: VsrNet,
+    net: Net,
     normal: PairSet,
     hard: PairSet,
     budget: Budget,
@@ -63,7 +75,7 @@ def finetune(
     settings: TrainSettings | None = None,
     progress: Progress | None = None,
     checkpoint: Path | None = None,
-) -> VsrNet:
+) -> Net:
     """Continue training `net` (in place) on a mix of both conditions; returns it with averaged weights.
 
     A share `keep` of the start may remain in the result (weights are averaged, Wortsman et al. 2022, arXiv 2109.01903).
@@ -102,8 +114,9 @@ def train_supernet(
     supernet = Supernet(space)
     if parent is not None:
         supernet.full.load_state_dict(inherit(parent, space.largest).state_dict())
+    if settings.branches:
+        branch(supernet)
     loop = _loop(supernet, budget, settings, progress, checkpoint)
-    sorted_already = parent is not None
     warm_up = 0.0 if parent is not None else settings.max_first
 
     def students() -> tuple[Architecture, ...]:
@@ -111,17 +124,17 @@ def train_supernet(
         return space.smallest, middle, space.sample(loop.random)
 
     def loss_of(step: int, share: float) -> Tensor:
-        nonlocal sorted_already
+        sandwich = share >= warm_up
+        if sandwich and parent is None and "sorted" not in loop.marks:
+            supernet.sort_channels()
+            loop.restart()
+            loop.marks.add("sorted")
         low, high, level = mixed_batch(normal, None, settings, loop.random)
         with autocast():
             teacher = supernet(low)
         loss = relative_loss(teacher, high, level)
-        if share < warm_up:
+        if not sandwich:
             return loss
-        if not sorted_already:
-            supernet.sort_channels()
-            loop.restart()
-            sorted_already = True
         soft = 0.5 * (high + teacher.detach().float())
         for chosen in students():
             with autocast():
@@ -130,8 +143,9 @@ def train_supernet(
         return loss
 
     with one_thread():
-        loop.run(loss_of)
+        loop.run(_each_kernel_once(loss_of) if settings.branches else loss_of)
     loop.use_average()
+    fold(supernet)
     return supernet
 
 
@@ -163,12 +177,14 @@ def _fit(
     checkpoint: Path | None,
 ) -> None:
     loop = _loop(net, budget, settings, progress, checkpoint)
+    perceiver = Perceiver(settings.perception, settings.seed)
+    loop.companions.update(perceiver.companions)
 
     def loss_of(step: int, share: float) -> Tensor:
         low, high, level = mixed_batch(normal, hard, settings, loop.random)
         with autocast():
             output = net(low)
-        return relative_loss(output, high, level)
+        return relative_loss(output, high, level) + perceiver.loss(output, high, level, share)
 
     net.train()
     with one_thread():
@@ -193,11 +209,35 @@ def _loop(
 def mixed_batch(
     normal: PairSet, hard: PairSet | None, settings: TrainSettings, random: np.random.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Random patches (low, high) and their levels as float tensors; a share `hard_share` of them is from `hard`."""
-    count = 0 if hard is None else round(settings.batch * settings.hard_share)
-    low, high, level = normal.draw(settings.batch - count, settings.patch, random)
+    """Random patches (low, high) and their levels as float tensors; a share `hard_share` of them is from `hard`.
+
+    Where flicker is asked about, patches follow each other in pairs of neighbouring frames.
+    """
+    frames = settings.perception.frames
+    batch = settings.batch // frames
+    count = 0 if hard is None else round(batch * settings.hard_share)
+    low, high, level = _drawn(normal, batch - count, frames, settings.patch, random)
     if hard is not None and count:
-        hard_low, hard_high, hard_level = hard.draw(count, settings.patch, random)
+        hard_low, hard_high, hard_level = _drawn(hard, count, frames, settings.patch, random)
         low, high = np.concatenate((low, hard_low)), np.concatenate((high, hard_high))
         level = np.concatenate((level, hard_level))
     return (*to_batch(low, high), torch.from_numpy(level))
+
+
+def _drawn(
+    pairs: PairSet, count: int, frames: int, size: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if frames == 1:
+        return pairs.draw(count, size, random)
+    low, high, level = pairs.clips(count, frames, size, random)
+    return low.reshape(-1, *low.shape[2:]), high.reshape(-1, *high.shape[2:]), level.repeat(frames)
+
+
+def _each_kernel_once(loss_of: Callable[[int, float], Tensor]) -> Callable[[int, float], Tensor]:
+    """Sum the branches of each kernel once a step, not once a slice."""
+
+    def once(step: int, share: float) -> Tensor:
+        with parametrize.cached():
+            return loss_of(step, share)
+
+    return once

@@ -1,0 +1,140 @@
+"""`bench learning`: the anchor's shape, where stages are kept, what the figures say. No long training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+import torch
+
+from benchmarks import learning
+from benchmarks.teaching import bicubic, budgets, kept, sharing
+from benchmarks.teaching.eta import Eta, part
+from benchmarks.teaching.plain import PlainNet
+from benchmarks.teaching.plain_export import exported
+from flows.tasks.vsr.architecture import WIDE_SPACE
+
+
+def test_the_hand_made_network_is_c16_n6() -> None:
+    net = PlainNet()
+    assert net.parameter_count() == 11_468
+    assert net(torch.rand(1, 3, 10, 12)).shape == (1, 3, 20, 24)
+
+
+def test_the_exported_network_computes_the_same_up_to_its_grids() -> None:
+    torch.manual_seed(1)
+    net, x = PlainNet(), torch.round(torch.rand(1, 3, 24, 32) * 255) / 255
+    session = ort.InferenceSession(exported(net, x), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": x.numpy()})
+    with torch.inference_mode():
+        wanted = net(x).clamp(0, 1).numpy()
+    assert np.abs(found - wanted).max() <= 4 / 255
+
+
+def test_bicubic_goes_down_and_up_by_two() -> None:
+    frames = np.full((2, 8, 12, 3), 77, np.uint8)
+    assert bicubic.halved(frames).shape == (2, 4, 6, 3)
+    np.testing.assert_array_equal(bicubic.doubled(bicubic.halved(frames)), frames)
+
+
+def test_another_configuration_or_other_code_is_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "ROOT", tmp_path / "kept")
+    monkeypatch.setattr(kept, "CHECKOUT", tmp_path)
+    (tmp_path / "code.py").write_text("one = 1")
+    first = kept.kept("stage", 1, {"seconds": 5}, ("code.py",))
+    assert first.result is None
+    first.finish({"psnr": 30.0})
+    assert kept.kept("stage", 1, {"seconds": 5}, ("code.py",)).result == {"psnr": 30.0}
+    assert kept.kept("stage", 2, {"seconds": 5}, ("code.py",)).result is None
+    assert kept.kept("stage", 1, {"seconds": 6}, ("code.py",)).result is None
+    (tmp_path / "code.py").write_text("one = 2")
+    assert kept.kept("stage", 1, {"seconds": 5}, ("code.py",)).result is None
+
+
+def test_sources_are_every_file_below_a_folder_and_single_files() -> None:
+    found = kept.sources("flows/tasks", "flows/data/pairs.py")
+    assert {"flows/tasks/training.py", "flows/tasks/vsr/train.py", "flows/data/pairs.py"} <= set(found)
+
+
+def test_budgets_are_scaled_alike_and_refused_outside_their_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(budgets.VARIABLE, "0.5")
+    assert budgets.budgets().anchor == 270.0
+    for wrong in ("0", "2", "-1"):
+        monkeypatch.setenv(budgets.VARIABLE, wrong)
+        with pytest.raises(ValueError, match="must lie above 0"):
+            budgets.budgets()
+
+
+def test_time_left_is_told_by_the_share_of_this_process() -> None:
+    told: list[str] = []
+    times = iter((0.0, 10.0))
+    eta = Eta(lambda _share, text: told.append(text), lambda: next(times))
+    half = part(eta, 0.5, 1.0, "second half")
+    half(0.0, "begins")
+    half(0.5, "goes on")
+    assert told == ["second half begins", "second half goes on, 10 s left"]
+
+
+def test_tau_of_an_order_and_its_reverse() -> None:
+    assert sharing.kendall([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]) == 1.0
+    assert sharing.kendall([1.0, 2.0, 3.0], [30.0, 20.0, 10.0]) == -1.0
+    assert sharing.kendall([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 4.0, 3.0]) == pytest.approx(4 / 6)
+
+
+def test_the_chain_is_made_of_members_that_contain_each_other() -> None:
+    for small, large in zip(sharing.CHAIN, sharing.CHAIN[1:], strict=False):
+        assert WIDE_SPACE.contains(small)
+        assert WIDE_SPACE.contains(large)
+        assert small.trunk <= large.trunk
+        assert all(
+            a.depth <= b.depth and a.mid <= b.mid and a.kernel <= b.kernel
+            for a, b in zip(small.stages, large.stages, strict=True)
+        )
+
+
+def test_ranked_networks_are_members_and_differ_by_seed() -> None:
+    first, second = sharing.spread(1), sharing.spread(2)
+    assert len(set(first)) == sharing.RANKED
+    assert all(WIDE_SPACE.contains(one) for one in first)
+    assert first != second
+    assert [one.macs(64, 64) for one in first] == sorted(one.macs(64, 64) for one in first)
+
+
+def _search_row(gain: float, lpips: float, ratio: float) -> dict[str, object]:
+    levels = {name: {"psnr": 40.0, "lpips": 0.1, "flicker": 1.0} for name in ("person", "carphone", "bikes")}
+    better = {name: {"psnr": 40.0 + gain, "lpips": 0.1 + lpips, "flicker": 1.0} for name in levels}
+    return {
+        "found": better, "plain": levels, "measured_us": 100 * ratio, "plain_us": 100.0, "judged_networks": 90,
+        "architecture": "{}",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gain", "lpips", "ratio", "ok"),
+    [
+        (0.2, -0.001, 0.99, True),
+        (0.2, 0.001, 0.99, False),
+        (0.2, -0.001, 1.01, False),
+        (0.0, 0.01, 0.8, True),
+        (-0.01, -0.01, 0.5, False),
+    ],
+)
+def test_the_search_must_be_better_or_faster(gain: float, lpips: float, ratio: float, *, ok: bool) -> None:
+    figures = {figure.id: figure for figure in learning.search_figures({1: _search_row(gain, lpips, ratio)})}
+    assert figures["search.person.gain"].ok is ok
+
+
+def test_a_missed_promise_is_not_ok_and_the_seeds_are_told() -> None:
+    row = {"networks": [{"slice": 1.0, "tuned": 2.0}]}
+    figures = learning.ranking_figures({1: {**row, "tau": 0.5}, 2: {**row, "tau": 0.7}, 3: {**row, "tau": 0.9}})
+    assert figures[0].value == 0.7
+    assert not figures[0].ok
+    assert "3 seeds, 0.5 to 0.9" in figures[0].unit
+
+
+def test_unknown_stages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGELOOP_LEARNING_STAGES", "anchor,pudding")
+    with pytest.raises(ValueError, match="no stage pudding"):
+        learning.chosen_stages()
