@@ -11,10 +11,10 @@ from pathlib import Path
 
 os.environ.setdefault("NNCF_EXTENSION_LOAD_TIMEOUT", "0")
 
-import nncf  # type: ignore[import-not-found]  # noqa: E402  # the peer's own environment, after its setting
-import torch  # noqa: E402
+import nncf  # type: ignore[import-not-found]  # the peer's own environment, after its setting
+import torch
 
-from benchmarks.peers.quantisers.task import MODEL, Work  # noqa: E402
+from benchmarks.peers.quantisers.task import MODEL, Work
 
 
 def main(folder: Path) -> None:
