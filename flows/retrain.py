@@ -51,7 +51,9 @@ def run_retrain(
     quantised = step("quantise", lambda: learn.quantise(run, pairs.get(found)))
     proved = step("prove", lambda: ship.prove(run, found))
     artefacts.after_proof(run, proved, quantised)
-    built = step("build", lambda: ship.build(run, found, proved, release_version(key)))
+    built = step(
+        "build", lambda: ship.build(run, found, proved, release_version(key), artefacts.told_search(run, searched))
+    )
     step("training_set", lambda: ship.register_training_set(run, found))
     step("generation", lambda: ship.keep_generation(run, found, trained))
     step("release", lambda: ship.release(run, built, proved, tracked.run_id))
