@@ -44,7 +44,13 @@ PAGES = {
     "flow": "/console/flows/00000000-0000-0000-0000-000000000002",
     "flow-retry": "/console/flows/00000000-0000-0000-0000-000000000002/retry",
     "cohort": "/console/drift/npu-4t/indoor-night",
-    "forbidden": "/console/kill-switch",
+    "accounts": "/console/accounts",
+    "account-of": "/console/accounts/operator",
+    "account-change": "/console/accounts/operator/role",
+    "account-new": "/console/new-account",
+    "token-of": "/console/accounts/operator/tokens/00bb",
+    "kill": "/console/kill-switch",
+    "build": "/console/builds/b-2",
     "missing": "/console/devices/nobody",
 }
 
