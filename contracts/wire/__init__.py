@@ -10,6 +10,7 @@ from contracts.wire.builds import (
     GateCheck,
     GateVerdict,
 )
+from contracts.wire.bundle_report import BundleReport, ProfileReport
 from contracts.wire.curation import (
     Cluster,
     ClusterList,
@@ -34,8 +35,11 @@ from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse, Enrolm
 from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
 from contracts.wire.identity import (
     Account,
+    AccountAnswer,
     AccountChange,
+    AccountDetail,
     AccountList,
+    AccountReason,
     AccountRequest,
     ApiTokenAnswer,
     ApiTokenList,
@@ -81,13 +85,18 @@ from contracts.wire.releases import (
     RolloutState,
     StageProgress,
 )
+from contracts.wire.search import BuildSearch, SearchCandidate, SearchRecord
+from contracts.wire.settings import HeldSetting, HeldSettings, HeldSince, SettingSection
 from contracts.wire.telemetry import Accepted, SegmentUpload
 
 __all__ = [
     "Accepted",
     "Account",
+    "AccountAnswer",
     "AccountChange",
+    "AccountDetail",
     "AccountList",
+    "AccountReason",
     "AccountRequest",
     "AlarmAction",
     "ApiTokenAnswer",
@@ -97,11 +106,13 @@ __all__ = [
     "Build",
     "BuildList",
     "BuildRequest",
+    "BuildSearch",
     "BuildState",
     "BundleKey",
     "BundleKeyRequest",
     "BundleRecord",
     "BundleRegistration",
+    "BundleReport",
     "Cause",
     "Cluster",
     "ClusterList",
@@ -129,6 +140,9 @@ __all__ = [
     "GateCheck",
     "GateVerdict",
     "HealthReport",
+    "HeldSetting",
+    "HeldSettings",
+    "HeldSince",
     "InstallEvent",
     "InstallStage",
     "KeyGeneration",
@@ -142,6 +156,7 @@ __all__ = [
     "MovedDirection",
     "OperatorAction",
     "PasswordChange",
+    "ProfileReport",
     "Provenance",
     "ProviderFinish",
     "ProviderRedirect",
@@ -151,11 +166,14 @@ __all__ = [
     "RolloutList",
     "RolloutRequest",
     "RolloutState",
+    "SearchCandidate",
+    "SearchRecord",
     "SegmentUpload",
     "SessionAnswer",
     "SessionFromToken",
     "SessionList",
     "SessionRecord",
+    "SettingSection",
     "SignIn",
     "SignInMethods",
     "SigningKeyRotation",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from contracts.wire.base import Answer, Message
+from contracts.wire.search import SearchRecord
 
 
 class BuildState(StrEnum):
@@ -38,6 +39,8 @@ class BuildRequest(Message):
     """PSNR (dB, RGB) of the FP32 model on each named evaluation set, for the INT8 drop check."""
     lineage: dict[str, str] = Field(default_factory=dict)
     """Free provenance: MLflow run, alarm id, corpus hash, cluster ids."""
+    search: SearchRecord | None = None
+    """The search that the model comes from; GET /builds/v1/builds/{id}/search gives it back."""
 
 
 class GateCheck(Answer):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import Field, SecretStr, StringConstraints
+from pydantic import Field, SecretStr, StringConstraints, model_validator
 
 from contracts.wire.base import Answer, Message
 
@@ -25,6 +25,7 @@ Password = Annotated[SecretStr, Field(max_length=256)]
 Secret = Annotated[SecretStr, Field(min_length=1, max_length=4_000)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=60, strip_whitespace=True)]
 Browser = Annotated[str, StringConstraints(max_length=300)]
+Why = Annotated[str, StringConstraints(min_length=3, max_length=400, strip_whitespace=True)]
 
 
 class SignIn(Message):
@@ -49,6 +50,8 @@ class SessionAnswer(Answer):
     scopes: tuple[str, ...]
     idle_s: int
     ends: datetime
+    must_change: bool = False
+    """The password was a one-time password: until another is chosen the session opens nothing else."""
 
 
 class Me(Answer):
@@ -59,6 +62,7 @@ class Me(Answer):
     scopes: tuple[str, ...] = ()
     session: str | None = None
     has_password: bool = False
+    must_change: bool = False
     ends: datetime | None = None
 
 
@@ -118,12 +122,29 @@ class PasswordChange(Message):
     new: Password
 
 
+M = TypeVar("M", "AccountRequest", "AccountChange")
+
+
+def _not_both(message: M) -> M:
+    if message.one_time and message.password is not None:
+        raise ValueError("give a password or ask for a one-time password, not both")
+    return message
+
+
 class AccountRequest(Message):
-    """A new local account; without a password it can be used through the provider of identities only."""
+    """A new local account; without a password it can be used through the provider of identities only. `one_time`: the
+    service makes a password, tells it once, and wants another one at the first sign-in.
+    """
 
     name: AccountName
     role: Role
     password: Password | None = None
+    one_time: bool = False
+    reason: Why | None = None
+
+    @model_validator(mode="after")
+    def _one_password(self) -> AccountRequest:
+        return _not_both(self)
 
 
 class AccountChange(Message):
@@ -132,7 +153,18 @@ class AccountChange(Message):
     role: Role | None = None
     disabled: bool | None = None
     password: Password | None = None
-    reason: Annotated[str, StringConstraints(min_length=3, max_length=400)]
+    one_time: bool = False
+    reason: Why
+
+    @model_validator(mode="after")
+    def _one_password(self) -> AccountChange:
+        return _not_both(self)
+
+
+class AccountReason(Message):
+    """Why something is done to an account; it goes into the audit trail."""
+
+    reason: Why
 
 
 class Account(Answer):
@@ -145,6 +177,26 @@ class Account(Answer):
     disabled: bool
     created: datetime
     sessions: int = 0
+    tokens: int = 0
+    version: int = 1
+    """Changes with every change of the account; send it back as `If-Match` (412 when somebody was faster)."""
+    must_change: bool = False
+    password_until: datetime | None = None
+    """When the one-time password is worth nothing any more, if it has not been used."""
+    locked_until: datetime | None = None
+
+
+class AccountAnswer(Account):
+    """An account that was made or changed. `one_time_password` is shown this once."""
+
+    one_time_password: str | None = None
+
+
+class AccountDetail(Account):
+    """An account with what is open in its name, newest first."""
+
+    open_sessions: tuple[SessionRecord, ...] = ()
+    api_tokens: tuple[ApiTokenRecord, ...] = ()
 
 
 class AccountList(Answer):

@@ -10,11 +10,13 @@ import json
 import logging
 from collections.abc import Callable
 
+from contracts.wire.search import SearchRecord
 from flows.artefacts.contact_sheet import contact_sheet
 from flows.artefacts.curves import curves_svg
 from flows.artefacts.front import candidates, front_svg, points_of
 from flows.artefacts.package import BUNDLE, package_text, release_package
 from flows.artefacts.png import to_png
+from flows.artefacts.record import search_record
 from flows.artefacts.sheets import accuracy_report, accuracy_text, architecture_sheet, constraint_sheet, data_list
 from flows.run_folder import Json
 from flows.search.table import OperatorTable
@@ -75,6 +77,15 @@ def after_search(run: RunContext, searched: Json) -> None:
         "front.svg",
         lambda: run.folder.write("front.svg", front_svg(searched, run.settings.latency_limit).encode()),
     )
+
+
+def told_search(run: RunContext, searched: Json) -> SearchRecord | None:
+    """What the platform is told of the search with the build; None, and a line in the log, where it makes no record."""
+    try:
+        return search_record(searched, run.settings.latency_limit)
+    except (ValueError, KeyError, TypeError):  # evidence beside the run: the run goes on
+        _log.exception("run %s tells the platform nothing of its search", run.key)
+        return None
 
 
 def after_proof(run: RunContext, proved: Json, quantised: Json) -> None:

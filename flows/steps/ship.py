@@ -16,6 +16,7 @@ from contracts.wire import (
 )
 from contracts.wire.curation import EvaluationVector, EvaluationVectorBatch
 from contracts.wire.releases import NOTES_CHARS
+from contracts.wire.search import SearchRecord
 from flows.data.degrade import Degradation
 from flows.data.pairs import PairSet
 from flows.embedder import SegmentEmbedder
@@ -49,7 +50,7 @@ def prove(run: RunContext, hard: Json) -> Json:
     return report
 
 
-def build(run: RunContext, hard: Json, proved: Json, release_version: str) -> Json:
+def build(run: RunContext, hard: Json, proved: Json, release_version: str, search: SearchRecord | None = None) -> Json:
     """Upload evaluation sets, start the build, wait for the gate. Raises RefusedError when it says no."""
     sets = [
         run.platform.post_evaluation_set(frames.archive)
@@ -66,6 +67,7 @@ def build(run: RunContext, hard: Json, proved: Json, release_version: str) -> Js
         parent_build=production.id if production else None,
         float_psnr={name: float(row["float_psnr_rgb"]) for name, row in proved.items()},
         lineage={"run": run.key, "parent": run.parent.name, "corpus": run.corpus.digest()},
+        search=search,
     )
     model = run.folder.read("model.onnx")
     started = run.platform.post_build(request, model, run.parent.quality, run.parent.observer, f"build-{run.key}")

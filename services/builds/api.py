@@ -7,9 +7,10 @@ from fastapi import APIRouter, Body, File, Form, Path, Query, Response, UploadFi
 from pydantic import ValidationError
 from starlette.responses import FileResponse
 
-from contracts.wire import Build, BuildList, BuildRequest, BuildState, EvaluationSet, EvaluationSetList
-from services.builds import problems, reports, service, uploads
-from services.builds.report_schemas import BundleReport, ProfileReport
+from contracts.wire import Build, BuildList, BuildRequest, BuildSearch, BuildState, EvaluationSet, EvaluationSetList
+from contracts.wire.bundle_report import BundleReport, ProfileReport
+from contracts.wire.settings import HeldSettings
+from services.builds import held, problems, reports, service, uploads
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.idempotency import IdempotencyKey, KeyReused, StillRunning, once
@@ -92,6 +93,12 @@ def get_evidence(subject: Reader, session: SessionDep, build_id: str) -> Respons
     return Response(store().get(service.evidence_key(row)), media_type="application/json")
 
 
+@router.get("/v1/builds/{build_id}/search", responses=declare(Unauthorized, Forbidden, problems.NoSuchBuild))
+def get_build_search(subject: Reader, session: SessionDep, build_id: str) -> BuildSearch:
+    """The search that the model comes from: networks with quality, latency and size; null where nobody told of one."""
+    return service.search(session, build_id)
+
+
 @router.get(
     "/v1/builds/{build_id}/report",
     responses=declare(Unauthorized, Forbidden, problems.NoSuchBuild, problems.NotReady),
@@ -131,6 +138,12 @@ def add_evaluation_set(
 ) -> EvaluationSet:
     """Add held-out frames with ground truth (npz); the same bytes give the same set again."""
     return service.add_evaluation_set(session, subject, data)
+
+
+@router.get("/v1/held-settings", responses=declare(Unauthorized, Forbidden))
+def get_held_build_settings(subject: Reader, session: SessionDep) -> HeldSettings:
+    """The gate's thresholds with their units, and since when they hold. They are part of the release."""
+    return held.held(session)
 
 
 @router.get("/v1/evaluation-sets", responses=declare(Unauthorized, Forbidden))

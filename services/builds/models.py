@@ -38,6 +38,7 @@ class BuildRow(Base):
     bundle_key: Mapped[str] = mapped_column(Text, server_default="")
     evidence_key: Mapped[str] = mapped_column(Text, server_default="")
     verdict: Mapped[dict[str, Any] | None] = mapped_column(JSONB)  # Any: JSON of GateVerdict
+    search: Mapped[dict[str, Any] | None] = mapped_column(JSONB, deferred=True)  # Any: JSON of SearchRecord
     message: Mapped[str] = mapped_column(Text, server_default="")
     remedy: Mapped[str] = mapped_column(Text, server_default="")
     production: Mapped[bool] = mapped_column(Boolean, server_default="false")
@@ -79,3 +80,15 @@ class MeasurementRow(Base):
     lab: Mapped[str] = mapped_column(Text, primary_key=True)
     result: Mapped[dict[str, Any]] = mapped_column(JSONB)  # Any: JSON of Measurement
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.now())
+
+
+class GateLimitsRow(Base):
+    """Thresholds of the gate, from the first build that they judged. Rows are only added."""
+
+    __tablename__ = "gate_limits"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    limits: Mapped[dict[str, Any]] = mapped_column(JSONB)  # Any: JSON of GateLimits
+    since: Mapped[float] = mapped_column(Float)
+    build_id: Mapped[str] = mapped_column(Text)

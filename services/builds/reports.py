@@ -12,11 +12,11 @@ from compiler.html.lanes import lanes
 from compiler.html.svg import merged
 from compiler.inspection import facts
 from compiler.measures.views import FileView, ProfileView, ProgramView, view_file
+from contracts.wire.bundle_report import BundleReport, LaneReport, ProfileReport
 from services.builds import service
 from services.builds.limits import REPORTS
 from services.builds.models import BuildRow
 from services.builds.problems import NoSuchProfile
-from services.builds.report_schemas import BundleReport, LaneReport, ProfileReport
 from services.kit.storage import store
 
 Json = Mapping[str, Any]  # Any: JSON of the compiler's facts

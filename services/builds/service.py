@@ -14,7 +14,15 @@ from sqlalchemy.orm import Session
 
 from contracts.clock import clock_from_environment
 from contracts.npu.spec import target_names
-from contracts.wire import Build, BuildRequest, BuildState, EvaluationSet, GateVerdict
+from contracts.wire import (
+    Build,
+    BuildRequest,
+    BuildSearch,
+    BuildState,
+    EvaluationSet,
+    GateVerdict,
+    SearchRecord,
+)
 from services.builds import evaluation, uploads
 from services.builds.limits import UPLOADS
 from services.builds.models import BuildRow, EvaluationSetRow
@@ -43,7 +51,8 @@ def register(session: Session, subject: Subject, request: BuildRequest, parts: S
         release_version=request.release_version,
         security_epoch=request.security_epoch,
         state=BuildState.QUEUED.value,
-        request=request.model_dump(mode="json"),
+        request=request.model_dump(mode="json", exclude={"search"}),
+        search=request.search.model_dump(mode="json") if request.search is not None else None,
         inputs={part.part: {"key": part.key, "sha256": part.sha256, "length": len(part.data)} for part in parts},
         subject=str(subject),
         created=clock_from_environment().now(),
@@ -90,6 +99,13 @@ def evidence_key(row: BuildRow) -> str:
     if not row.evidence_key:
         raise NotReady(f"build {row.id} is {row.state} and has no evidence; {_advice(row)}")
     return row.evidence_key
+
+
+def search(session: Session, build_id: str) -> BuildSearch:
+    """The search that the build's model comes from, if its flow told of one; raises NoSuchBuild."""
+    row = find(session, build_id)
+    told = SearchRecord.model_validate(row.search) if row.search is not None else None
+    return BuildSearch(build_id=row.id, search=told)
 
 
 def mark_production(session: Session, subject: Subject, build_id: str) -> Build:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from contracts.clock import clock_from_environment
 from contracts.npu.spec import load_spec
 from contracts.wire import BuildRequest, BuildState, GateVerdict
-from services.builds import bench, evidence, leases, service
+from services.builds import bench, evidence, held, leases, service
 from services.builds.compiling import Compiled, Refused, compile_in_child
 from services.builds.gate import judge
 from services.builds.leases import Lease
@@ -94,6 +94,7 @@ def _judge(lease: Lease) -> None:
     candidate = _candidate(row, request, sets, result)
     standard = None if production is None else _candidate(production, request, sets, result)
     verdict = judge(candidate, standard)
+    judged_at = clock_from_environment().now()
     document = evidence.document(
         _subject(row),
         [service.describe_set(one).model_dump(mode="json") for one in sets],
@@ -101,12 +102,13 @@ def _judge(lease: Lease) -> None:
         candidate,
         standard,
         verdict,
-        clock_from_environment().now(),
+        judged_at,
     )
     data = evidence.to_bytes(document)
     store().put(evidence.key_of(data), data)
     with transaction() as session:
         row = leases.owned(session, lease)
+        held.note(session, judged_at, row.id)
         row.verdict, row.evidence_key = verdict.model_dump(mode="json"), evidence.key_of(data)
         _move(row, BuildState.PASSED if verdict.passed else BuildState.BLOCKED, *_words(verdict))
 

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Path, Query
 
 from contracts.clock import clock_from_environment
 from contracts.wire.curation import ApplyRequest, EvaluationVectorBatch, TrainingVectorBatch
-from services.curation import evaluation, queries, runs, service, standins
+from contracts.wire.settings import HeldSettings
+from services.curation import evaluation, held, queries, runs, service, standins
 from services.curation.applying import PlanMismatch, PlanNotReady, PlanStale, WouldWipeOut, apply_plan
 from services.curation.evaluation import TrainingLeak
 from services.curation.limits import LIMITS, curation_settings
@@ -56,6 +57,12 @@ class RevisionConflict(Conflict):
 
 class LeakingTraining(Conflict):
     slug, title = "training-leak", "The training set holds evaluation clips"
+
+
+@router.get("/v1/held-settings")
+def get_held_curation_settings(_: Reader) -> HeldSettings:
+    """What a cluster is, when it is covered, and how long segments are kept, with units and variables."""
+    return held.held()
 
 
 @router.get("/v1/clusters", responses=declare(NoSuchRun))

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 from contracts.wire import Build, Rollout
 from services.dashboard import (
     account,
+    accounts,
     actions,
     audit,
     bundles,
@@ -19,7 +20,9 @@ from services.dashboard import (
     flows,
     languages,
     models,
+    new_account,
     releases,
+    search,
     signing,
     snapshot,
 )
@@ -39,12 +42,15 @@ for part in (
     signing,
     languages,
     account,
+    accounts,
+    new_account,
     releases,
     devices,
     drift,
     clusters,
     bundles,
     models,
+    search,
     flows,
     audit,
     drift_settings,
@@ -73,7 +79,7 @@ async def drift_figure(operator: Operator) -> Response:
     async with platform_of(operator) as platform:
         days = await snapshot.series(platform)
     if isinstance(days, Missing):
-        return JSONResponse({"data": [], "problem": days.reason}, headers=HEADERS)
+        return JSONResponse({"data": [], "empty": _("No chart: the service %(why)s", why=days.reason)}, headers=HEADERS)
     return JSONResponse(charts.drift_figure(days.value.items), headers=HEADERS)
 
 

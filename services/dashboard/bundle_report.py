@@ -1,134 +1,25 @@
-"""What the builds service tells of a bundle, and its geometry: memory map and timeline as pictures made here."""
+"""Geometry of a bundle's report: memory map and timeline as pictures made here, two bundles beside each other."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import Field
+from contracts.wire.bundle_report import BundleReport, ProfileReport, ProfileSummary, ProgramSummary
 
-from contracts.wire.base import Answer
-
-WIDTH, HEIGHT, LEFT = 720.0, 320.0, 0.0
+WIDTH, HEIGHT = 720.0, 320.0
 ROW, TOP = 22.0, 4.0
 LEAST = 0.6
 SHOWN_MODEL = "u85-like"
 
 
-class Placed(Answer):
-    """A kernel with its ONNX nodes."""
-
-    name: str
-    unit: str = ""
-    reason: str = ""
-    nodes: tuple[str, ...] = ()
+def milliseconds(profile: ProfileSummary) -> float:
+    """One frame under the model of the array that is shown, else the slowest one known."""
+    return profile.latency_ms.get(SHOWN_MODEL, max(profile.latency_ms.values(), default=0.0))
 
 
-class Edge(Answer):
-    """An edge that stayed in memory."""
-
-    producer: str
-    consumer: str
-    reason: str = ""
-
-
-class Profile(Answer):
-    """One program at one input size."""
-
-    number: int
-    profile: str
-    answers: dict[str, str] = Field(default_factory=dict)
-    commands: int
-    launches: int
-    macs: int
-    ddr_bytes: int
-    sram_peak: int
-    sram_bytes: int
-    sram_lower_bound: int | None = None
-    latency_ms: dict[str, float]
-
-    @property
-    def milliseconds(self) -> float:
-        """One frame under the model of the array that is shown, else the slowest one known."""
-        return self.latency_ms.get(SHOWN_MODEL, max(self.latency_ms.values(), default=0.0))
-
-
-class ProgramPart(Answer):
-    """One program of one core."""
-
-    program: str
-    target: str
-    core: str
-    placement: tuple[Placed, ...] = ()
-    unfused: tuple[Edge, ...] = ()
-    profiles: tuple[Profile, ...] = ()
-
-    @property
-    def where(self) -> str:
-        """Target and program, and the core where it is the little one."""
-        return f"{self.target}/{self.program}" + (f" ({self.core})" if self.core != "big" else "")
-
-
-class Report(Answer):
-    """The whole bundle."""
-
-    build_id: str
-    digest: str
-    size: int
-    release_version: str
-    security_epoch: int
-    pieces: dict[str, int] = Field(default_factory=dict)
-    programs: tuple[ProgramPart, ...] = ()
-
-
-class Kernel(Answer):
-    """A kernel of one frame."""
-
-    kernel: str
-    microseconds: dict[str, float]
-    bound_by: dict[str, str]
-    macs: int
-    ddr_bytes: int
-    launches: int
-
-
-class Range(Answer):
-    """Bytes that are needed for a while."""
-
-    space: str
-    offset: int
-    size: int
-    begin_ns: float
-    end_ns: float
-    kind: str
-    label: str
-
-
-class Lane(Answer):
-    """A row of the timeline."""
-
-    name: str
-    queue: str
-    busy_ns: float
-    spans: tuple[tuple[float, float], ...] = ()
-
-
-class Frame(Answer):
-    """One frame in full."""
-
-    number: int
-    target: str
-    core: str
-    program: str
-    profile: str
-    array_model: str
-    frame_ns: float
-    sram_bytes: int
-    sram_peak: int
-    kernels: tuple[Kernel, ...] = ()
-    ranges: tuple[Range, ...] = ()
-    further_ranges: int = 0
-    lanes: tuple[Lane, ...] = ()
-    further_lanes: int = 0
+def place_of(program: ProgramSummary) -> str:
+    """Target and program, and the core where it is the little one."""
+    return f"{program.target}/{program.program}" + (f" ({program.core})" if program.core != "big" else "")
 
 
 @dataclass(frozen=True)
@@ -153,7 +44,7 @@ class Row:
     boxes: tuple[Box, ...]
 
 
-def memory_map(frame: Frame) -> tuple[Box, ...]:
+def memory_map(frame: ProfileReport) -> tuple[Box, ...]:
     """The ranges in SRAM: time from left to right, addresses from bottom to top, the whole memory as height."""
     top, end = max(frame.sram_bytes, 1), frame.frame_ns or 1.0
     made = []
@@ -168,7 +59,7 @@ def memory_map(frame: Frame) -> tuple[Box, ...]:
     return tuple(made)
 
 
-def timeline(frame: Frame) -> tuple[Row, ...]:
+def timeline(frame: ProfileReport) -> tuple[Row, ...]:
     """The lanes, one below the other."""
     end = frame.frame_ns or 1.0
     rows = []
@@ -207,7 +98,7 @@ class Beside:
     only: int | None = None
 
 
-def compare(first: Report, second: Report) -> tuple[Beside, ...]:
+def compare(first: BundleReport, second: BundleReport) -> tuple[Beside, ...]:
     """Programs and sizes of both, in the order of the first; what only one has says so."""
     left, right = _profiles(first), _profiles(second)
     made = []
@@ -219,13 +110,13 @@ def compare(first: Report, second: Report) -> tuple[Beside, ...]:
     return tuple(made)
 
 
-def _profiles(report: Report) -> dict[str, Profile]:
-    return {f"{program.where} {one.profile}": one for program in report.programs for one in program.profiles}
+def _profiles(report: BundleReport) -> dict[str, ProfileSummary]:
+    return {f"{place_of(program)} {one.profile}": one for program in report.programs for one in program.profiles}
 
 
-def _pairs(one: Profile, other: Profile) -> tuple[Pair, ...]:
+def _pairs(one: ProfileSummary, other: ProfileSummary) -> tuple[Pair, ...]:
     return (
-        Pair("ms", one.milliseconds, other.milliseconds, 3),
+        Pair("ms", milliseconds(one), milliseconds(other), 3),
         Pair("sram", one.sram_peak, other.sram_peak),
         Pair("ddr", one.ddr_bytes, other.ddr_bytes),
         Pair("macs", one.macs, other.macs),

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from contracts.wire import Build, BuildList
+from contracts.wire.bundle_report import BundleReport, ProfileReport
 from services.dashboard import bundle_report
-from services.dashboard.bundle_report import Frame, Report
 from services.dashboard.guard import Operator
 from services.dashboard.languages import _
 from services.dashboard.limits import LIMITS
@@ -52,7 +52,9 @@ async def compare_bundles(
     if len(build) != 2:
         return _choose(operator)
     async with Platform(settings().base_url, operator.token) as platform:
-        first, second = await asyncio.gather(*(platform.get(Report, f"{API}/{segment(name)}/report") for name in build))
+        first, second = await asyncio.gather(
+            *(platform.get(BundleReport, f"{API}/{segment(name)}/report") for name in build)
+        )
     for found in (first, second):
         if isinstance(found, Missing):
             return missing_page(operator, _("Compare bundles"), found, HOME)
@@ -79,8 +81,8 @@ async def show_bundle(
     async with Platform(settings().base_url, operator.token) as platform:
         build, report, frame = await asyncio.gather(
             platform.get(Build, address),
-            platform.get(Report, f"{address}/report"),
-            platform.get(Frame, f"{address}/report/profiles/{profile}"),
+            platform.get(BundleReport, f"{address}/report"),
+            platform.get(ProfileReport, f"{address}/report/profiles/{profile}"),
         )
     if isinstance(report, Missing):
         return missing_page(operator, _("Bundle of build %(id)s", id=build_id[:64]), report, HOME)

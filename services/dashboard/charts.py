@@ -10,6 +10,7 @@ from typing import Any
 
 from contracts.wire import MetricInterval
 from contracts.wire.drift import CohortDay
+from services.dashboard.languages import _
 from services.dashboard.limits import LIMITS
 
 SEVERE_SIGMA = 3.5
@@ -40,7 +41,13 @@ def drift_figure(days: Iterable[CohortDay]) -> dict[str, Any]:  # Any: a Plotly 
     traces = [
         _trace(name, sorted(by_cohort[name], key=lambda row: row.day)) for name in loudest[: LIMITS.chart_cohorts]
     ]
-    return {"data": traces, "limit": SEVERE_SIGMA, "limit_text": f"alarm at {SEVERE_SIGMA:g} sigma"}
+    return {
+        "data": traces,
+        "x": {"date": True},
+        "y": {"title": _("sigma"), "zero": True},
+        "limit": {"axis": "y", "at": SEVERE_SIGMA, "text": _("alarm at %(at)g sigma", at=SEVERE_SIGMA)},
+        "empty": _("No drift measured yet: the chart begins with the first complete day."),
+    }
 
 
 def _trace(cohort: str, rows: list[CohortDay]) -> dict[str, Any]:  # Any: a Plotly trace as JSON

@@ -1,4 +1,5 @@
-"""*Settings*: what a verdict of drift depends on, with units; who changed what for which cohorts, and the way to do it.
+"""*Settings*: what a verdict of drift depends on, with units; who changed what for which cohorts, and the way to do it;
+below, what the other services go by.
 
 Changing goes by a page that shows old and new value side by side and asks why.
 """
@@ -14,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from contracts.wire.base import Answer
 from services.dashboard.guard import Operator, OwnForm
+from services.dashboard.held_settings import held_by_all
 from services.dashboard.languages import _
 from services.dashboard.limits import LIMITS
 from services.dashboard.lists import query_string
@@ -77,9 +79,10 @@ async def show_settings(operator: Operator, cursor: Cursor = "") -> Response:
     """Settings and their history."""
     asked = {"cursor": cursor} if cursor else {}
     async with Platform(settings().base_url, operator.token) as platform:
-        known, changes = await asyncio.gather(
+        known, changes, held = await asyncio.gather(
             platform.get(SettingList, "/drift/v1/settings"),
             platform.get(ChangeList, "/drift/v1/thresholds", limit=LIMITS.page_rows, **asked),
+            held_by_all(platform),
         )
     following = None if isinstance(changes, Missing) else changes.value.next_cursor
     return page(
@@ -88,6 +91,7 @@ async def show_settings(operator: Operator, cursor: Cursor = "") -> Response:
         here=HOME,
         known=known,
         changes=changes,
+        held=held,
         more=query_string({}, following),
         paged=bool(cursor),
     )

@@ -2,6 +2,7 @@
 
 LoginNeeded     no valid session: a page goes to the sign-in, a fragment answers 401
 IdentityDown    nobody can say whose session it is: 503
+PasswordNeeded  signed in with a one-time password: the own page, where another one is chosen
 ForeignForm     a form without our CSRF token, or sent from another site: 403, nothing happens
 """
 
@@ -17,6 +18,8 @@ from services.dashboard.sessions import Session, read_cookie
 from services.kit.settings import settings
 
 LIVE = "/fragments/"
+OPEN = frozenset({"/console/account", "/console/account/password", "/logout"})
+"""What a session may see that began with a one-time password."""
 
 
 class LoginNeeded(Exception):
@@ -29,6 +32,10 @@ class IdentityDown(Exception):
     def __init__(self, missing: Missing) -> None:
         super().__init__(missing.reason)
         self.missing = missing
+
+
+class PasswordNeeded(Exception):
+    """The session may do nothing but choose a password."""
 
 
 class ForeignForm(Exception):
@@ -49,6 +56,8 @@ async def current_session(request: Request) -> Session:
     if not isinstance(found, Missing):
         if found.value.session is None:
             raise LoginNeeded  # a bare token is no session; it has no idle limit
+        if found.value.must_change and request.url.path not in OPEN:
+            raise PasswordNeeded
         return Session(token, found.value)
     if found.status in (401, 403):
         raise LoginNeeded

@@ -21,6 +21,7 @@ from services.dashboard.lists import query_string
 from services.dashboard.pages import missing_page, page
 from services.dashboard.paths import segment
 from services.dashboard.platform import Loaded, Missing, Platform
+from services.dashboard.search import ranked, search_of
 from services.kit.settings import settings
 
 router = APIRouter()
@@ -50,17 +51,19 @@ async def show_models(operator: Operator, cursor: Annotated[str, Query(max_lengt
 
 @router.get(HOME + "/{build_id}")
 async def show_model(operator: Operator, build_id: str) -> Response:
-    """One model: its lineage, and what INT8 costs it."""
+    """One model: its lineage, what INT8 costs it, and the search that it comes from."""
     async with Platform(settings().base_url, operator.token) as platform:
         found = await platform.get(Build, f"/builds/v1/builds/{segment(build_id)}")
         if isinstance(found, Missing):
             return missing_page(operator, _("Model %(id)s", id=build_id[:64]), found, HOME)
         build = found.value
-        bundle, rollouts, alarms = await asyncio.gather(
+        bundle, rollouts, alarms, found_search = await asyncio.gather(
             _bundle(platform, build),
             platform.get(RolloutList, "/releases/v1/rollouts", limit=200),
             platform.get(DriftAlarmList, "/drift/v1/alarms", limit=200),
+            search_of(platform, build_id),
         )
+    told_of = None if isinstance(found_search, Missing) else found_search.value.search
     origin = told(build, None if isinstance(bundle, Missing) else bundle.value)
     listed = () if isinstance(rollouts, Missing) else rollouts.value.items
     return page(
@@ -76,6 +79,8 @@ async def show_model(operator: Operator, build_id: str) -> Response:
         rollouts=rollouts,
         rolled=[one for one in listed if build.digest and one.digest == build.digest],
         compared=compared(build),
+        search=found_search,
+        candidates=ranked(told_of) if told_of is not None else (),
     )
 
 

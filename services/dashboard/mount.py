@@ -7,7 +7,7 @@ from urllib.parse import quote
 from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse, Response
 
-from services.dashboard.guard import LIVE, ForeignForm, IdentityDown, LoginNeeded
+from services.dashboard.guard import LIVE, ForeignForm, IdentityDown, LoginNeeded, PasswordNeeded
 from services.dashboard.languages import LanguageMiddleware, _
 from services.dashboard.pages import HEADERS, page
 from services.dashboard.sessions import drop_cookie
@@ -18,6 +18,7 @@ def mount(app: FastAPI) -> None:
     app.add_middleware(LanguageMiddleware)
     app.add_exception_handler(IdentityDown, _unknown)
     app.add_exception_handler(LoginNeeded, _to_login)
+    app.add_exception_handler(PasswordNeeded, _to_password)
     app.add_exception_handler(ForeignForm, _refuse)
 
 
@@ -28,6 +29,12 @@ async def _to_login(request: Request, _error: Exception) -> Response:
     answer = RedirectResponse(f"/login?next={quote(wanted)}", status_code=303, headers=HEADERS)
     drop_cookie(request, answer)
     return answer
+
+
+async def _to_password(request: Request, _error: Exception) -> Response:
+    if request.url.path.startswith(LIVE):
+        return Response("choose a password first", status_code=401, headers=HEADERS, media_type="text/plain")
+    return RedirectResponse("/console/account", status_code=303, headers=HEADERS)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

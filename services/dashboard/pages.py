@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from starlette.responses import HTMLResponse
 
-from services.dashboard import charts, languages
+from services.dashboard import bundle_report, charts, held_settings, languages
 from services.dashboard.assets import url_of
 from services.dashboard.limits import LIMITS
 from services.dashboard.platform import Missing
@@ -95,7 +95,15 @@ def environment() -> jinja2.Environment:
     )
     made.install_gettext_callables(languages.gettext, languages.ngettext, newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(
-        instant=charts.instant_text, iso=charts.instant_iso, day=charts.day_text, words=_words, standing=standing
+        instant=charts.instant_text,
+        iso=charts.instant_iso,
+        day=charts.day_text,
+        words=_words,
+        standing=standing,
+        milliseconds=bundle_report.milliseconds,
+        place_of=bundle_report.place_of,
+        shown=held_settings.shown,
+        changes=held_settings.changes,
     )
     made.globals.update(
         static=url_of,
@@ -130,6 +138,7 @@ def _places() -> list[tuple[str, str, str]]:
         ("/console/flows", _("Flows"), "drift:read"),
         ("/console/settings", _("Settings"), "drift:read"),
         ("/console/audit", _("Audit"), "audit:read"),
+        ("/console/accounts", _("Accounts"), "identity:read"),
     ]
 
 

@@ -92,7 +92,14 @@ class Platform:
 
     async def create(self, kind: type[M], path: str, body: BaseModel) -> Loaded[M] | Missing:
         """POST and parse what was made as `kind`."""
-        answer = await self._send("POST", path, content=body.model_dump_json(), headers=JSON)
+        return await self.change("POST", kind, path, body)
+
+    async def change(
+        self, method: str, kind: type[M], path: str, body: BaseModel, headers: dict[str, str] | None = None
+    ) -> Loaded[M] | Missing:
+        """Send `body` and parse what came of it as `kind`."""
+        sent = {**JSON, **(headers or {})}
+        answer = await self._send(method, path, content=body.model_dump_json(), headers=sent)
         if isinstance(answer, Missing):
             return answer
         try:

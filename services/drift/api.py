@@ -7,7 +7,8 @@ from fastapi import APIRouter, Body, Query
 from contracts.clock import clock_from_environment
 from contracts.statistics import ObserverError, ObserverParameters
 from contracts.wire.drift import CohortList, DriftAlarm
-from services.drift import flow_api, ingest, published, queries, service, thresholds
+from contracts.wire.settings import HeldSettings
+from services.drift import flow_api, held, ingest, published, queries, service, thresholds
 from services.drift.limits import drift_settings, publishing_settings
 from services.drift.schemas import (
     CalibrationReport,
@@ -88,6 +89,12 @@ def evaluate_drift(who: Writer, session: SessionDep) -> EvaluationAnswer:
     run = service.evaluate_pending(session, clock_from_environment().now(), drift_settings())
     record(session, who, "drift.evaluate", "drift", {"days": len(run.days), "alarms": list(run.alarms)})
     return EvaluationAnswer(days=tuple(day for _, day in run.days), alarms=run.alarms)
+
+
+@router.get("/v1/held-settings")
+def get_held_drift_settings(_: Reader, session: SessionDep) -> HeldSettings:
+    """From which score a frame is hard, observer by observer, and how long drift keeps what."""
+    return held.held(session)
 
 
 @router.get("/v1/settings")

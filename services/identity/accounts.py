@@ -1,4 +1,4 @@
-"""Accounts: made, changed and disabled by an administrator, signed in to with a password.
+"""Accounts: made, changed, disabled and unlocked by an administrator, signed in to with a password.
 
 Invariants: a change ends the account's sessions, so nobody goes on with rights of yesterday; tokens that would allow
 more than the new role are revoked with it; one administrator always stays.
@@ -12,12 +12,22 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from contracts.wire.identity import Account, AccountChange, AccountRequest, PasswordChange, Role, SessionAnswer, SignIn
-from services.identity import api_tokens, failures, passwords, sessions
-from services.identity.errors import LastAdmin, NameTaken, UnknownAccount, WrongSignIn
+from contracts.wire.identity import (
+    Account,
+    AccountChange,
+    AccountDetail,
+    AccountRequest,
+    PasswordChange,
+    Role,
+    SessionAnswer,
+    SignIn,
+)
+from services.identity import api_tokens, failures, one_time, passwords, sessions
+from services.identity.errors import LastAdmin, NameTaken, StaleAccount, UnknownAccount, WrongSignIn
 from services.identity.models import AccountRow
 from services.identity.roles import SCOPES_OF
 from services.identity.sessions import Origin
+from services.identity.standing import Standing, standings
 from services.kit.audit import record
 from services.kit.auth import Subject
 from services.kit.auth import revoke as revoke_everything
@@ -36,22 +46,22 @@ def sign_in(request: SignIn) -> SessionAnswer:
     with transaction() as session:
         failures.begin_try(session, request.name)
         row = session.get(AccountRow, request.name)
-        known = row.password_hash if row is not None and not row.disabled else None
+        known = one_time.usable_hash(row)
     password = request.password.get_secret_value()
     if not passwords.verify(password, known):
         raise WrongSignIn(WRONG)
     renewed = passwords.hash_password(password) if known and passwords.outdated(known) else None
     with transaction() as session:
         account = session.get(AccountRow, request.name, with_for_update=True)
-        if account is None or account.disabled or account.password_hash != known:
+        if account is None or one_time.usable_hash(account) != known:
             raise WrongSignIn(WRONG)
         failures.forget(session, request.name)
         account.password_hash = renewed or known
         return sessions.start_for_account(session, account, Origin("password", request.browser))
 
 
-def create(session: Session, subject: Subject, request: AccountRequest) -> AccountRow:
-    """A new account. Raises NameTaken, WeakPassword."""
+def create(session: Session, subject: Subject, request: AccountRequest) -> tuple[AccountRow, str | None]:
+    """A new account, and its one-time password where one was asked for. Raises NameTaken, WeakPassword."""
     if request.name in RESERVED:
         raise NameTaken(f"the name {request.name} belongs to the platform itself; choose another")
     hashed = _hashed(request.password.get_secret_value(), request.name) if request.password else None
@@ -59,18 +69,28 @@ def create(session: Session, subject: Subject, request: AccountRequest) -> Accou
     done = session.execute(insert(AccountRow).values(**values).on_conflict_do_nothing().returning(AccountRow.name))
     if done.first() is None:
         raise NameTaken(f"there is an account {request.name} already; change it, or choose another name")
-    record(session, subject, "account.created", f"account:{request.name}", {"role": request.role.value})
-    return session.get_one(AccountRow, request.name)
+    row = session.get_one(AccountRow, request.name)
+    told = one_time.give(row) if request.one_time else None
+    detail = {"role": request.role.value, "one_time": request.one_time, "reason": request.reason or ""}
+    record(session, subject, "account.created", f"account:{request.name}", detail)
+    return row, told
 
 
-def change(session: Session, subject: Subject, name: str, wanted: AccountChange) -> AccountRow:
-    """Change role, password or whether it may be used. Raises UnknownAccount, LastAdmin, WeakPassword."""
+def change(
+    session: Session, subject: Subject, name: str, wanted: AccountChange, expected: int | None = None
+) -> tuple[AccountRow, str | None]:
+    """Change role, password or whether it may be used; gives the one-time password where one was asked for.
+
+    Raises UnknownAccount, StaleAccount where the account is not of the version `expected`, LastAdmin, WeakPassword.
+    """
     administrators = _lock_administrators(session)
-    row = find(session, name)
+    row = find(session, name, expected)
     if administrators == [name] and (wanted.disabled or wanted.role not in (None, Role.ADMIN)):
         raise LastAdmin(f"{name} is the last administrator; give somebody else the role first")
     if wanted.password is not None:
-        row.password_hash = _hashed(wanted.password.get_secret_value(), name)
+        one_time.settle(row, _hashed(wanted.password.get_secret_value(), name))
+    told = one_time.give(row) if wanted.one_time else None
+    if wanted.password is not None or told is not None:
         failures.forget(session, name)
     if wanted.role is not None:
         row.role = wanted.role.value
@@ -79,8 +99,26 @@ def change(session: Session, subject: Subject, name: str, wanted: AccountChange)
         row.disabled = wanted.disabled
     ended = revoke_everything(session, "operator", name) if row.disabled else sessions.end_all(session, name)
     said = wanted.model_dump(mode="json", include={"role", "disabled"}, exclude_none=True)
-    detail = {**said, "password": wanted.password is not None, "sessions_ended": ended, "reason": wanted.reason}
+    new = wanted.password is not None or told is not None
+    detail = {**said, "password": new, "one_time": wanted.one_time, "sessions_ended": ended, "reason": wanted.reason}
     record(session, subject, "account.changed", f"account:{name}", detail)
+    row.version += 1
+    session.flush()
+    return row, told
+
+
+def unlock(session: Session, subject: Subject, name: str, reason: str, expected: int | None = None) -> AccountRow:
+    """Forget the wrong passwords in a row for this name; its sessions stay. Raises UnknownAccount, StaleAccount."""
+    row = find(session, name, expected)
+    forgotten = failures.forget(session, name)
+    record(session, subject, "account.unlocked", f"account:{name}", {"failures": forgotten, "reason": reason})
+    return row
+
+
+def revoke_token(session: Session, subject: Subject, name: str, token_id: str, reason: str) -> AccountRow:
+    """Revoke an API token of somebody, and the sessions begun with it. Raises UnknownAccount, UnknownToken."""
+    row = find(session, name)
+    api_tokens.revoke_of(session, subject, name, token_id, {"account": name, "reason": reason})
     return row
 
 
@@ -98,17 +136,18 @@ def change_own_password(subject: Subject, request: PasswordChange, browser: str)
         if row.disabled or row.password_hash != known:
             raise WrongSignIn("the account was changed in between; sign in again")
         failures.forget(session, account)
-        row.password_hash = hashed
+        one_time.settle(row, hashed)
+        row.version += 1
         sessions.end_all(session, account)
         record(session, subject, "account.password", f"account:{account}")
         return sessions.start_for_account(session, row, Origin("password", browser))
 
 
-def find(session: Session, name: str) -> AccountRow:
-    """The account, locked until the transaction ends. Raises UnknownAccount."""
-    row = session.get(AccountRow, name, with_for_update=True)
-    if row is None:
-        raise UnknownAccount(f"there is no account {name[:64]!r}; `edgeloop admin list` names them")
+def find(session: Session, name: str, expected: int | None = None) -> AccountRow:
+    """The account, locked until the transaction ends. Raises UnknownAccount, StaleAccount."""
+    row = _known(session.get(AccountRow, name, with_for_update=True), name)
+    if expected is not None and row.version != expected:
+        raise StaleAccount(f"{name} has version {row.version} by now, not {expected}; look at it again, then decide")
     return row
 
 
@@ -120,8 +159,27 @@ def page(session: Session, request: PageRequest) -> Sequence[AccountRow]:
     return session.scalars(query).all()
 
 
+def views(session: Session, rows: Sequence[AccountRow]) -> tuple[Account, ...]:
+    """Accounts as an administrator sees them."""
+    known = standings(session, [row.name for row in rows])
+    return tuple(_view(row, known[row.name]) for row in rows)
+
+
 def view(session: Session, row: AccountRow) -> Account:
     """An account as an administrator sees it."""
+    (shown,) = views(session, [row])
+    return shown
+
+
+def detail(session: Session, subject: Subject, name: str) -> AccountDetail:
+    """An account with its open sessions and valid tokens. Raises UnknownAccount."""
+    row = _known(session.get(AccountRow, name), name)
+    opened = tuple(sessions.view(one, subject) for one in sessions.of_holder(session, name))
+    tokens = tuple(api_tokens.view(token, label) for token, label in api_tokens.valid_of(session, name))
+    return AccountDetail(**view(session, row).model_dump(), open_sessions=opened, api_tokens=tokens)
+
+
+def _view(row: AccountRow, standing: Standing) -> Account:
     return Account(
         name=row.name,
         role=Role(row.role),
@@ -129,8 +187,19 @@ def view(session: Session, row: AccountRow) -> Account:
         external=row.subject is not None,
         disabled=row.disabled,
         created=row.created_at,
-        sessions=len(sessions.of_holder(session, row.name)),
+        sessions=standing.sessions,
+        tokens=standing.tokens,
+        version=row.version,
+        must_change=row.must_change,
+        password_until=row.password_until,
+        locked_until=standing.locked_until,
     )
+
+
+def _known(row: AccountRow | None, name: str) -> AccountRow:
+    if row is None:
+        raise UnknownAccount(f"there is no account {name[:64]!r}; `edgeloop admin list` names them")
+    return row
 
 
 def _lock_administrators(session: Session) -> list[str]:

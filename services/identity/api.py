@@ -2,12 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
+from sqlalchemy.orm import Session
 
 from contracts.wire.identity import (
-    Account,
+    AccountAnswer,
     AccountChange,
+    AccountDetail,
     AccountList,
+    AccountReason,
     AccountRequest,
     ApiTokenAnswer,
     ApiTokenList,
@@ -33,6 +36,7 @@ from services.identity.errors import (
     NoSession,
     ProviderUnavailable,
     SignInRefused,
+    StaleAccount,
     TooManyTokens,
     UnknownAccount,
     UnknownSession,
@@ -46,13 +50,14 @@ from services.kit.admission import Admission
 from services.kit.auth import OWN, Subject, requires
 from services.kit.database import SessionDep, transaction
 from services.kit.pages import PageDep, encode_cursor
-from services.kit.problems import declare
+from services.kit.problems import FieldError, MalformedPayload, declare
 
 router = APIRouter(tags=["identity"])
 
 Self = Annotated[Subject, requires(OWN)]
 Reader = Annotated[Subject, requires("identity:read")]
 Ruler = Annotated[Subject, requires("identity:write")]
+IfMatch = Annotated[str | None, Header(max_length=64)]
 Note = Annotated[bool, Query(description="whether this counts as use, which keeps the session from becoming idle")]
 
 
@@ -102,6 +107,7 @@ def get_me(subject: Self, session: SessionDep, use: Note = False) -> Me:
         scopes=tuple(sorted(subject.scopes)),
         session=row.token_id if row is not None else None,
         has_password=account is not None and account.password_hash is not None,
+        must_change=account is not None and account.must_change and row is not None and row.method == "password",
         ends=row.ends_at if row is not None else None,
     )
 
@@ -154,16 +160,72 @@ def list_accounts(_subject: Reader, session: SessionDep, request: PageDep) -> Ac
     rows = accounts.page(session, request)
     shown = rows[: request.limit]
     cursor = encode_cursor(shown[-1].name) if len(rows) > request.limit else None
-    return AccountList(items=tuple(accounts.view(session, row) for row in shown), next_cursor=cursor)
+    return AccountList(items=accounts.views(session, shown), next_cursor=cursor)
 
 
 @router.post("/v1/accounts", status_code=201, responses=declare(NameTaken, WeakPassword))
-def create_account(request: AccountRequest, subject: Ruler, session: SessionDep) -> Account:
-    """A new local account."""
-    return accounts.view(session, accounts.create(session, subject, request))
+def create_account(request: AccountRequest, subject: Ruler, session: SessionDep, response: Response) -> AccountAnswer:
+    """A new local account. A one-time password is in this answer and nowhere else."""
+    return _answer(session, response, *accounts.create(session, subject, request))
 
 
-@router.patch("/v1/accounts/{name}", responses=declare(UnknownAccount, LastAdmin, WeakPassword))
-def change_account(name: str, request: AccountChange, subject: Ruler, session: SessionDep) -> Account:
-    """Change role, password or whether the account may be used; its sessions end in any case."""
-    return accounts.view(session, accounts.change(session, subject, name, request))
+@router.get("/v1/accounts/{name}", responses=declare(UnknownAccount))
+def get_account(name: str, subject: Reader, session: SessionDep, response: Response) -> AccountDetail:
+    """One account with its open sessions and valid API tokens; its version is the ETag."""
+    found = accounts.detail(session, subject, name)
+    response.headers["ETag"] = f'"{found.version}"'
+    return found
+
+
+@router.patch("/v1/accounts/{name}", responses=declare(UnknownAccount, LastAdmin, StaleAccount, WeakPassword))
+def change_account(
+    name: str,
+    request: AccountChange,
+    subject: Ruler,
+    session: SessionDep,
+    response: Response,
+    if_match: IfMatch = None,
+) -> AccountAnswer:
+    """Change role, password or whether the account may be used; its sessions end in any case, also where nothing else
+    changes. A one-time password is in this answer and nowhere else.
+    """
+    return _answer(session, response, *accounts.change(session, subject, name, request, _version(if_match)))
+
+
+@router.post("/v1/accounts/{name}/unlock", responses=declare(UnknownAccount, StaleAccount))
+def unlock_account(
+    name: str,
+    request: AccountReason,
+    subject: Ruler,
+    session: SessionDep,
+    response: Response,
+    if_match: IfMatch = None,
+) -> AccountAnswer:
+    """Forget the wrong passwords in a row, so that the next try need not wait. Sessions stay."""
+    row = accounts.unlock(session, subject, name, request.reason, _version(if_match))
+    return _answer(session, response, row, None)
+
+
+@router.post("/v1/accounts/{name}/tokens/{token_id}/revoke", responses=declare(UnknownAccount, UnknownToken))
+def revoke_account_token(
+    name: str, token_id: str, request: AccountReason, subject: Ruler, session: SessionDep, response: Response
+) -> AccountAnswer:
+    """Revoke an API token of somebody; sessions that began with it end."""
+    row = accounts.revoke_token(session, subject, name, token_id, request.reason)
+    return _answer(session, response, row, None)
+
+
+def _answer(session: Session, response: Response, row: AccountRow, told: str | None) -> AccountAnswer:
+    shown = accounts.view(session, row)
+    response.headers["ETag"] = f'"{shown.version}"'
+    return AccountAnswer(**shown.model_dump(), one_time_password=told)
+
+
+def _version(if_match: str | None) -> int | None:
+    if if_match is None:
+        return None
+    number = if_match.strip().removeprefix("W/").strip('"')
+    if not number.isdigit() or len(number) > 9:
+        error = FieldError("/header/if-match", "not an ETag of an account")
+        raise MalformedPayload('If-Match is the ETag of an account, like "3"', errors=[error])
+    return int(number)

@@ -28,6 +28,8 @@ def make(session: Session, subject: Subject, request: ApiTokenRequest) -> ApiTok
     """A new token in clear, this once. Raises NoSession, Forbidden, TooManyTokens."""
     account = sessions.personal(session, subject).account or ""
     wanted = frozenset(request.scopes) or subject.scopes
+    if not wanted:
+        raise Forbidden("you may do nothing yet, so no token of yours may; choose a password of your own first")
     beyond = sorted(wanted - subject.scopes)
     if beyond:
         raise Forbidden(f"you may not do {', '.join(beyond)[:200]} yourself, so no token of yours may; leave it out")
@@ -45,12 +47,16 @@ def make(session: Session, subject: Subject, request: ApiTokenRequest) -> ApiTok
 
 def revoke(session: Session, subject: Subject, token_id: str) -> None:
     """Revoke a token of the caller's own, and the sessions begun with it. Raises UnknownToken, NoSession."""
-    account = sessions.personal(session, subject).account
+    revoke_of(session, subject, sessions.personal(session, subject).account or "", token_id, {})
+
+
+def revoke_of(session: Session, subject: Subject, account: str, token_id: str, detail: dict[str, str]) -> None:
+    """Revoke a token of `account` and the sessions begun with it; `detail` goes into the trail. Raises UnknownToken."""
     row = session.get(ApiTokenRow, token_id)
     if row is None or row.account != account or not revoke_tokens(session, [token_id]):
-        raise UnknownToken(f"you have no valid token {token_id[:16]!r}")
+        raise UnknownToken(f"{account} has no valid token {token_id[:16]!r}")
     sessions.end_children(session, [token_id])
-    record(session, subject, "api-token.revoked", f"token:{token_id}", {"label": row.label})
+    record(session, subject, "api-token.revoked", f"token:{token_id}", {"label": row.label, **detail})
 
 
 def revoke_beyond(session: Session, account: str, scopes: frozenset[str]) -> int:

@@ -30,13 +30,16 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    help="Accounts of people: create, list, change role, set a password, disable, sign out.",
+    help="Accounts of people: create, list, change role, set a password, disable, sign out, unlock.",
 )
 Name = Annotated[str, typer.Argument(help="The account's name: small letters, digits, dot, dash.")]
 RoleOption = Annotated[Role, typer.Option("--role", help="What the person may do.")]
 Why = Annotated[str, typer.Option("--reason", help="Kept in the audit trail.")]
 FromInput = Annotated[
     bool, typer.Option("--password-stdin", help="Read the password from standard input instead of asking for it.")
+]
+OneTime = Annotated[
+    bool, typer.Option("--one-time", help="Make a password that must be changed at the first sign-in; shown once.")
 ]
 NoPassword = Annotated[bool, typer.Option("--no-password", help="For a name that will only be held, not signed in to.")]
 Json = dict[str, Any]  # Any: JSON
@@ -47,21 +50,23 @@ def admin() -> None:
     """Accounts of people."""
 
 
-@app.command(epilog="Examples: edgeloop admin create ada | edgeloop admin create bo --role viewer --password-stdin < f")
+@app.command(epilog="Examples: edgeloop admin create ada | edgeloop admin create bo --role viewer --one-time")
 def create(
     name: Name,
     role: RoleOption = Role.ADMIN,
     password_stdin: FromInput = False,
     no_password: NoPassword = False,
+    one_time: OneTime = False,
     state: StateOption = DEFAULT_STATE,
     url: UrlOption = "",
     token: TokenOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Make an account. The first one is usually an administrator, so that is the role if none is given."""
-    password = None if no_password else _password(password_stdin)
+    password = None if no_password or one_time else _password(password_stdin)
+    body = {"name": name, "role": role.value, "password": password, "one_time": one_time}
     with platform_client("identity", state, url, token) as platform:
-        made = platform.post("/v1/accounts", {"name": name, "role": role.value, "password": password})
+        made = platform.post("/v1/accounts", body)
     _say(made, as_json, f"{name} may sign in as {role.value}")
 
 
@@ -109,13 +114,15 @@ def password(
     name: Name,
     reason: Why,
     password_stdin: FromInput = False,
+    one_time: OneTime = False,
     state: StateOption = DEFAULT_STATE,
     url: UrlOption = "",
     token: TokenOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Set a new password. The account's sessions and lock-outs end."""
-    body = {"password": _password(password_stdin), "reason": reason}
+    given = {"one_time": True} if one_time else {"password": _password(password_stdin)}
+    body = {**given, "reason": reason}
     _change(name, body, f"{name} has a new password", state, url, token, as_json)
 
 
@@ -158,6 +165,21 @@ def sign_out(
     _change(name, {"reason": reason}, f"{name} is signed out everywhere", state, url, token, as_json)
 
 
+@app.command(epilog="Example: edgeloop admin unlock bo --reason 'it was bo, with the wrong keyboard'")
+def unlock(
+    name: Name,
+    reason: Why,
+    state: StateOption = DEFAULT_STATE,
+    url: UrlOption = "",
+    token: TokenOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Forget wrong passwords in a row, so that the next try need not wait. Sessions stay."""
+    with platform_client("identity", state, url, token) as platform:
+        changed = platform.post(f"/v1/accounts/{name}/unlock", {"reason": reason})
+    _say(changed, as_json, f"{name} may try again at once")
+
+
 def _change(name: str, body: Json, done: str, state: Path, url: str, token: str, as_json: bool) -> None:
     with platform_client("identity", state, url, token) as platform:
         changed = platform.request("PATCH", f"/v1/accounts/{name}", json=body).json()
@@ -169,6 +191,8 @@ def _say(document: Json, as_json: bool, text: str) -> None:
         print(json.dumps(document, indent=2))
     else:
         Console().print(text, highlight=False)
+        if document.get("one_time_password"):
+            Console().print(f"one-time password, shown this once: {document['one_time_password']}", highlight=False)
 
 
 def _password(from_input: bool) -> str:

@@ -11,6 +11,7 @@ Problem
 ├── LastAdmin           409  nobody could administer the platform any more
 ├── TooManyTokens       409
 ├── NoProvider          409  no identity provider is set up
+├── StaleAccount        412  somebody else changed it first
 ├── WeakPassword        422
 ├── Locked              429  too many wrong passwords; carries Retry-After
 └── ProviderUnavailable 503
@@ -23,6 +24,7 @@ from services.kit.problems import (
     Forbidden,
     MalformedPayload,
     NotFound,
+    Problem,
     TooManyRequests,
     Unauthorized,
     Unavailable,
@@ -67,6 +69,10 @@ class TooManyTokens(Conflict):
 
 class NoProvider(Conflict):
     slug, title = "no-provider", "No identity provider is set up"
+
+
+class StaleAccount(Problem):
+    status, slug, title = 412, "stale-account", "Somebody else changed the account first"
 
 
 class WeakPassword(MalformedPayload):

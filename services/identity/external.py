@@ -79,6 +79,7 @@ def _change_role(session: Session, account: AccountRow, role: Role) -> None:
     """The provider says otherwise than last time: sessions and tokens of the old rights end."""
     detail = {"from": account.role, "to": role.value, "by": "provider"}
     account.role = role.value
+    account.version += 1
     sessions.end_all(session, account.name)
     api_tokens.revoke_beyond(session, account.name, SCOPES_OF[role])
     record(session, f"operator:{account.name}", "account.changed", f"account:{account.name}", detail)

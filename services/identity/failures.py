@@ -22,9 +22,9 @@ from services.identity.models import FailureRow
 def begin_try(session: Session, name: str, now: datetime | None = None) -> int:
     """Count a try and return how many there were in a row, with it. Raises Locked when it comes too early."""
     moment = now or datetime.now(UTC)
-    fresh = {"name_hash": _hash(name), "count": 0, "last_at": moment, "locked_until": moment}
+    fresh = {"name_hash": hash_of(name), "count": 0, "last_at": moment, "locked_until": moment}
     session.execute(insert(FailureRow).values(**fresh).on_conflict_do_nothing())
-    row = session.scalars(select(FailureRow).where(FailureRow.name_hash == _hash(name)).with_for_update()).one()
+    row = session.scalars(select(FailureRow).where(FailureRow.name_hash == hash_of(name)).with_for_update()).one()
     if row.locked_until > moment:
         wait = math.ceil((row.locked_until - moment).total_seconds())
         raise Locked(f"too many wrong passwords for this name; wait {wait} s, then try again", retry_after_s=wait)
@@ -37,9 +37,10 @@ def begin_try(session: Session, name: str, now: datetime | None = None) -> int:
     return row.count
 
 
-def forget(session: Session, name: str) -> None:
-    """The password was right: the next failure is the first."""
-    session.execute(delete(FailureRow).where(FailureRow.name_hash == _hash(name)))
+def forget(session: Session, name: str) -> int:
+    """The password was right, or somebody unlocked: the next failure is the first. Returns the failures forgotten."""
+    gone = delete(FailureRow).where(FailureRow.name_hash == hash_of(name)).returning(FailureRow.count)
+    return session.scalar(gone) or 0
 
 
 def _pause(count: int) -> float:
@@ -55,5 +56,6 @@ def _sweep(session: Session, moment: datetime) -> None:
         session.execute(delete(FailureRow).where(FailureRow.name_hash.in_(chosen)))
 
 
-def _hash(name: str) -> bytes:
+def hash_of(name: str) -> bytes:
+    """What the table keeps of a name."""
     return hashlib.sha256(b"sign-in:" + name.encode()).digest()

@@ -22,12 +22,17 @@ class SessionLimits:
 
 @dataclass(frozen=True)
 class PasswordLimits:
-    """Length in characters; `at_once` hashes of 64 MiB each at a time, the others wait `wait_s` at most."""
+    """Length in characters; `at_once` hashes of 64 MiB each at a time, the others wait `wait_s` at most.
+
+    A one-time password has `one_time_bytes` random bytes and is good for `one_time_s`.
+    """
 
     shortest: int = 12
     longest: int = 256
     at_once: int = 2
     wait_s: float = 5.0
+    one_time_bytes: int = 15
+    one_time_s: int = 3 * 86_400
 
 
 @dataclass(frozen=True)

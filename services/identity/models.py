@@ -18,7 +18,10 @@ NOW = func.now()
 
 
 class AccountRow(Base):
-    """A person. Without `password_hash` the provider alone lets them in; `issuer`, `subject` name them there."""
+    """A person. Without `password_hash` the provider alone lets them in; `issuer`, `subject` name them there.
+
+    `must_change`: the password is a one-time password, worth nothing after `password_until`. `version` is the ETag.
+    """
 
     __tablename__ = "accounts"
     __table_args__ = (UniqueConstraint("issuer", "subject"), {"schema": SCHEMA})
@@ -29,6 +32,9 @@ class AccountRow(Base):
     issuer: Mapped[str | None] = mapped_column(Text)
     subject: Mapped[str | None] = mapped_column(Text)
     disabled: Mapped[bool] = mapped_column(Boolean, server_default="false")
+    version: Mapped[int] = mapped_column(Integer, server_default="1")
+    must_change: Mapped[bool] = mapped_column(Boolean, server_default="false")
+    password_until: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=NOW)
 
 

@@ -38,12 +38,17 @@ class Origin:
 
 
 def start_for_account(session: Session, account: AccountRow, origin: Origin) -> SessionAnswer:
-    """A new session of a person, with what the role allows. The account's oldest go when there are too many."""
+    """A new session of a person, with what the role allows. The account's oldest go when there are too many.
+
+    One that began with a one-time password holds no scope: it can choose a password and nothing else.
+    """
+    bare = account.must_change and origin.method == "password"
     row = SessionRow(account=account.name, holder=account.name, method=origin.method, browser=origin.browser)
-    made = _start(session, row, SCOPES_OF[Role(account.role)], _now() + timedelta(seconds=SESSION.longest_s))
+    scopes = frozenset[str]() if bare else SCOPES_OF[Role(account.role)]
+    made = _start(session, row, scopes, _now() + timedelta(seconds=SESSION.longest_s))
     open_ones = of_holder(session, account.name)
     _end(session, [old.token_id for old in open_ones[SESSION.each :]])
-    return made
+    return made.model_copy(update={"must_change": bare})
 
 
 def start_for_token(session: Session, subject: Subject, browser: str) -> SessionAnswer:

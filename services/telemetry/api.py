@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Header, Request
 
 from contracts.wire import Accepted, SegmentUpload
+from contracts.wire.settings import HeldSettings
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.problems import (
@@ -18,7 +19,7 @@ from services.kit.problems import (
     declare,
 )
 from services.kit.tokens import requires_fast
-from services.telemetry import refusals, relay
+from services.telemetry import held, refusals, relay
 from services.telemetry.gate import DRF1, SCOPE, GatedRoute, ReportRoute, intake_of
 from services.telemetry.intake import BadReport, BadSegment
 from services.telemetry.schemas import Standing, StreamLag
@@ -61,6 +62,12 @@ async def post_segment(_device: Device, request: Request, upload: SegmentUpload)
 
 router.include_router(reports)
 router.include_router(segments)
+
+
+@router.get("/v1/held-settings", responses=declare(Unauthorized, Forbidden))
+def get_held_telemetry_settings(_: Reader) -> HeldSettings:
+    """How long reports and segments are kept, and how late they may come. Part of the release."""
+    return held.held()
 
 
 @router.get("/v1/standing", responses=declare(Unauthorized, Forbidden, Unavailable))

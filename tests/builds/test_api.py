@@ -213,3 +213,54 @@ def test_without_named_sets_the_newest_of_each_condition_and_size_is_taken(studi
         chosen = json.dumps(row.request["evaluation_sets"])
     assert new in chosen
     assert old not in chosen
+
+
+def _network(name: str, **what: object) -> dict[str, object]:
+    return {"name": name, "quality_db": 35.5, "latency_ratio": 0.9, "weights": 18_016, **what}
+
+
+SEARCHED = {
+    "latency_limit": 1.04,
+    "judged": 57,
+    "space": 1_728,
+    "candidates": [_network("16: 2x8 0", production=True), _network("16: 2x16 0", chosen=True, front=True)],
+}
+
+
+def test_the_search_of_a_build_is_given_back_as_it_was_told(studio: Studio) -> None:
+    build = studio.send({"search": SEARCHED}).json()
+    assert "search" not in build, "lists stay small"
+    found = studio.client.get(f"/builds/v1/builds/{build['id']}/search", token=studio.token).json()
+    assert found["build_id"] == build["id"]
+    assert found["search"]["judged"] == 57
+    assert [one["name"] for one in found["search"]["candidates"]] == ["16: 2x8 0", "16: 2x16 0"]
+    assert found["search"]["candidates"][1] == {**_network("16: 2x16 0", chosen=True, front=True), "production": False}
+    untold = studio.send().json()["id"]
+    none = studio.client.get(f"/builds/v1/builds/{untold}/search", token=studio.token).json()
+    assert none == {"build_id": untold, "search": None}
+    assert studio.client.get("/builds/v1/builds/b-none/search", token=studio.token).status_code == 404
+    assert studio.client.get(f"/builds/v1/builds/{untold}/search").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"candidates": []},
+        {"candidates": [_network("a")]},
+        {"candidates": [_network("a", chosen=True), _network("b", chosen=True)]},
+        {"candidates": [_network("a", chosen=True), _network("a")]},
+        {"candidates": [_network("<script>", chosen=True)]},
+        {"candidates": [_network("a", chosen=True, latency_ratio=0)]},
+        {"candidates": [_network("a", chosen=True, quality_db="NaN")]},
+        {"candidates": [_network("a", chosen=True, weights=-1)]},
+        {"candidates": [_network(f"n{number}", chosen=number == 0) for number in range(301)]},
+        {"judged": 1},
+        {"latency_limit": 0},
+    ],
+)
+def test_a_search_that_makes_no_sense_is_422_and_keeps_no_build(studio: Studio, damage: dict[str, object]) -> None:
+    before = _count(BuildRow)
+    answer = studio.send({"search": {**SEARCHED, **damage}})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"].startswith("/meta/search")
+    assert _count(BuildRow) == before

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from contracts.bundle import Bundle
-from services.builds.limits import WORK
+from services.builds import held
+from services.builds.limits import GATE, WORK
+from services.kit.database import transaction
 from services.kit.storage import store
 from tests.builds import support
 from tests.builds.conftest import Studio
@@ -168,3 +172,21 @@ def test_a_measurement_is_made_once(studio: Studio, passed: dict[str, object], m
 def test_inputs_and_bundle_lie_in_the_store_under_their_hashes(studio: Studio, passed: dict[str, object]) -> None:
     assert store().get(f"builds/inputs/{hashlib.sha256(studio.model).hexdigest()}") == studio.model
     assert store().size(f"builds/bundles/{passed['digest']}.elb") == passed["size_bytes"]
+
+
+def test_the_thresholds_of_the_gate_have_a_history_that_grows_with_a_change_only(
+    studio: Studio, passed: dict[str, object]
+) -> None:
+    def told() -> dict[str, Any]:
+        (gate,) = studio.client.get("/builds/v1/held-settings", token=studio.token).json()["sections"]
+        return dict(gate)
+
+    (first,) = told()["history"]
+    assert first["by"] == f"build {passed['id']}"
+    assert first["values"]["quantisation_drop_db"] == GATE.quantisation_drop_db
+    assert {item["name"] for item in told()["items"]} == set(first["values"])
+    with transaction() as session:
+        held.note(session, 7.0, "b-same")
+        held.note(session, 8.0, "b-other", replace(GATE, quantisation_drop_db=0.1))
+        held.note(session, 9.0, "b-again", replace(GATE, quantisation_drop_db=0.1))
+    assert [entry["by"] for entry in told()["history"]] == ["build b-other", first["by"]]

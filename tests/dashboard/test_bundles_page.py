@@ -7,7 +7,7 @@ import re
 import httpx
 
 from tests.dashboard.conftest import enter
-from tests.dashboard.twin import EVIL, Twin, _build
+from tests.dashboard.twin import EVIL, Twin, build_of
 
 
 def test_bundles_are_listed_with_size_state_and_a_way_to_compare(visitor: httpx.Client) -> None:
@@ -21,7 +21,7 @@ def test_bundles_are_listed_with_size_state_and_a_way_to_compare(visitor: httpx.
 def test_the_list_has_pages_and_a_build_without_bundle_cannot_be_compared(visitor: httpx.Client, twin: Twin) -> None:
     from contracts.wire import BuildState
 
-    made = [_build(f"b-{n:03d}", f"1.{n}", BuildState.PASSED) for n in range(60)]
+    made = [build_of(f"b-{n:03d}", f"1.{n}", BuildState.PASSED) for n in range(60)]
     made[0] = made[0].model_copy(update={"digest": "", "state": BuildState.COMPILING})
     twin.builds = {build.id: build for build in made}
     text = enter(visitor, "viewer").get("/console/bundles").text

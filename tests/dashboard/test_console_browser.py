@@ -39,11 +39,18 @@ PAGES = {
     "compare": "/console/bundles/compare?build=b-3&build=b-1",
     "models": "/console/models",
     "model": "/console/models/b-2",
+    "model-search": "/console/models/b-3",
     "flows": "/console/flows",
     "flow": "/console/flows/00000000-0000-0000-0000-000000000002",
     "flow-retry": "/console/flows/00000000-0000-0000-0000-000000000002/retry",
     "cohort": "/console/drift/npu-4t/indoor-night",
-    "forbidden": "/console/kill-switch",
+    "accounts": "/console/accounts",
+    "account-of": "/console/accounts/operator",
+    "account-change": "/console/accounts/operator/role",
+    "account-new": "/console/new-account",
+    "token-of": "/console/accounts/operator/tokens/00bb",
+    "kill": "/console/kill-switch",
+    "build": "/console/builds/b-2",
     "missing": "/console/devices/nobody",
 }
 
@@ -107,6 +114,20 @@ def test_devices_are_searched_and_opened(visit: Visit) -> None:
     assert visit.page.get_by_role("heading", level=1).text_content() == "d-231"
     assert visit.page.get_by_role("link", name="Kill switch…").count() == 0
     visit.clean()
+
+
+def test_the_search_of_a_model_is_drawn_with_its_front_its_choice_and_its_limit(coloured: Visit, scheme: str) -> None:
+    coloured.log_in("viewer")
+    coloured.page.get_by_role("link", name="Models").click()
+    coloured.page.get_by_role("link", name="2026.11.3").click()
+    coloured.page.wait_for_selector("[data-drawn=yes] .main-svg")
+    assert coloured.page.locator(".scatterlayer .trace").count() == 3
+    assert coloured.page.locator(".annotation-text").text_content() == "limit 1.04"
+    coloured.page.get_by_text("Networks as a table").click()
+    assert coloured.page.get_by_role("table", name="Networks of the search").get_by_role("row").count() == 58
+    coloured.accessible()
+    coloured.shoot(f"model-search-drawn-{scheme}")
+    coloured.clean()
 
 
 def test_a_threshold_is_changed_with_a_reason(visit: Visit, twin: Twin) -> None:

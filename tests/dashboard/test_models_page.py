@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import httpx
 
+from contracts.wire import SearchRecord
+from services.dashboard.search import search_figure
 from tests.dashboard.conftest import enter
-from tests.dashboard.twin import Twin
+from tests.dashboard.twin import EVIL, Twin
 
 
 def test_models_are_listed_with_where_they_stand(visitor: httpx.Client) -> None:
@@ -68,3 +70,47 @@ def test_a_step_that_is_unknown_or_down_is_said_and_not_shown_as_done(visitor: h
     assert visitor.get("/console/models/nobody").status_code == 404
     twin.down = {"/builds"}
     assert "the database does not answer" in visitor.get("/console/models").text
+
+
+def test_the_search_is_a_table_with_the_choice_first_and_a_plot_of_the_same_numbers(
+    visitor: httpx.Client, twin: Twin
+) -> None:
+    text = enter(visitor, "viewer").get("/console/models/b-3").text
+    told = SearchRecord.model_validate(twin.searches["b-3"])
+    rows = text.split("Networks of the search")[1].split("<tbody>")[1].split("</tbody>")[0].split("<tr>")[1:]
+    assert len(rows) == len(told.candidates) == 57
+    (chosen,) = (one for one in told.candidates if one.chosen)
+    assert chosen.name in rows[0]
+    assert "chosen" in rows[0]
+    assert f"{chosen.quality_db:.3f}" in rows[0]
+    assert f"{chosen.weights:,}" in rows[0]
+    assert sum("production" in row for row in rows) == 1
+    figure = visitor.get("/fragments/search-figure/b-3").json()
+    drawn = {(x, y) for trace in figure["data"] for x, y in zip(trace["x"], trace["y"], strict=True)}
+    assert drawn == {(one.latency_ratio, one.quality_db) for one in told.candidates}
+    assert figure["limit"] == {"axis": "x", "at": 1.04, "text": "limit 1.04"}
+    assert [trace["name"] for trace in figure["data"]] == ["judged", "front", "chosen"]
+
+
+def test_a_front_goes_from_fast_to_slow_and_gets_better(twin: Twin) -> None:
+    figure = search_figure(SearchRecord.model_validate(twin.searches["b-3"]))
+    (front,) = (trace for trace in figure["data"] if trace["name"] == "front")
+    assert front["x"] == sorted(front["x"])
+    assert front["y"] == sorted(front["y"])
+
+
+def test_a_model_without_a_search_says_so_and_a_service_that_is_down_is_not_none(
+    visitor: httpx.Client, twin: Twin
+) -> None:
+    text = enter(visitor, "viewer").get("/console/models/b-1").text
+    assert "Nobody told of a search" in text
+    assert "plotly.min.js" not in text
+    assert visitor.get("/fragments/search-figure/b-1").json() == {
+        "data": [],
+        "empty": "No search was told with this build.",
+    }
+    twin.searches["b-1"] = {"search": EVIL}
+    text = visitor.get("/console/models/b-1").text
+    assert "does not understand" in text
+    assert "Nobody told of a search" not in text
+    assert "does not understand" in visitor.get("/fragments/search-figure/b-1").json()["empty"]

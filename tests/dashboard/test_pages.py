@@ -152,7 +152,7 @@ def test_the_chart_is_data_without_code(operator: httpx.Client) -> None:
     figure = operator.get("/fragments/drift-figure").json()
     assert len(figure["data"]) == 5
     assert figure["data"][0]["name"] == "npu-4t/indoor-night"
-    assert figure["limit"] == 3.5
+    assert figure["limit"] == {"axis": "y", "at": 3.5, "text": "alarm at 3.5 sigma"}
 
 
 def test_static_files_are_kept_for_a_year_under_their_hash_and_packed(operator: httpx.Client) -> None:

@@ -15,15 +15,17 @@ import av
 import numpy as np
 import pytest
 
+from contracts.wire.search import MOST_CANDIDATES
 from flows.artefacts.contact_sheet import contact_sheet, pick
 from flows.artefacts.front import FEWEST, MOST, Point, candidates, front_svg, fronts
 from flows.artefacts.png import to_png
+from flows.artefacts.record import search_record
 from flows.artefacts.sheets import accuracy_report, accuracy_text, architecture_sheet, constraint_sheet, data_list
 from flows.data.codec import write_lossless
 from flows.data.corpus import Corpus, folder_corpus
 from flows.run_folder import Json, RunFolder
 from flows.search.table import BlockCost, OperatorTable
-from flows.steps.artefacts import after_hard_set
+from flows.steps.artefacts import after_hard_set, told_search
 from flows.tasks.vsr.architecture import Architecture, Stage
 from flows.tracking import Tracker
 
@@ -48,7 +50,7 @@ def searched() -> Json:
     rows += [_row(_name(3, mid), 30.0, 0.9 + mid / 100) for mid in (8, 16)]
     return {
         "evaluated": rows, "front": rows[:8], "chosen": rows[5]["architecture"], "inherited": rows[0]["architecture"],
-        "searched_stages": [0],
+        "searched_stages": [0], "space": 48,
     }  # fmt: skip
 
 
@@ -248,3 +250,47 @@ def test_plots_and_reports_go_to_the_tracked_run(tmp_path: Path, monkeypatch: py
     tracker.open(RunFolder(tmp_path), {})
     tracker.finish()
     assert client.logged == ["accuracy.md", "contact_sheet.png", "front.svg", "search.json"]
+
+
+def test_the_record_tells_every_network_once_with_its_size_and_the_choice(searched: Json) -> None:
+    told = search_record(searched, 1.04)
+    assert told.judged == len(told.candidates) == len(searched["evaluated"])
+    (chosen,) = (one for one in told.candidates if one.chosen)
+    assert chosen.name == "16: 2x16 1x8 0"
+    assert chosen.weights == Architecture.from_json(searched["chosen"]).parameters()
+    assert [one.name for one in told.candidates if one.production] == ["16: 1x8 1x8 0"]
+    assert [one.latency_ratio for one in told.candidates] == sorted(one.latency_ratio for one in told.candidates)
+    best = max(told.candidates, key=lambda one: one.quality_db)
+    assert best.front
+    assert not min(told.candidates, key=lambda one: one.quality_db).front
+
+
+def test_networks_that_differ_in_a_stage_without_blocks_only_are_one(searched: Json) -> None:
+    twin = Architecture(16, (Stage(2, 16), Stage(1, 8), Stage(0, 32))).to_json()
+    searched["evaluated"].append(_row(twin, 32.4, 0.98))
+    assert len(search_record(searched, 1.04).candidates) == len(searched["evaluated"]) - 1
+
+
+def test_a_long_search_is_cut_to_its_best_and_keeps_the_choice(searched: Json) -> None:
+    searched["evaluated"] += [_row(_name(3, mid), 20 - mid / 100, 2 + mid / 100) for mid in range(1, 256)]
+    searched["evaluated"] += [_row(_name(4, mid), 20 - mid / 100, 5 + mid / 100) for mid in range(1, 256)]
+    told = search_record(searched, 1.04)
+    assert len(told.candidates) == MOST_CANDIDATES
+    assert told.judged > MOST_CANDIDATES
+    assert sum(one.chosen for one in told.candidates) == 1
+    names = {one.name for one in told.candidates}
+    assert {"16: 3x1 1x8 0", "16: 4x1 1x8 0"} < names
+    assert not {"16: 3x255 1x8 0", "16: 4x255 1x8 0"} & names
+    assert len(told.model_dump_json()) < 60_000
+
+
+def test_a_search_whose_choice_was_not_judged_is_no_record_and_stops_no_run(
+    searched: Json, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    searched["chosen"] = _name(9)
+    with pytest.raises(ValueError, match="exactly one"):
+        search_record(searched, 1.04)
+    run: Any = type("Run", (), {"key": "k", "settings": type("Settings", (), {"latency_limit": 1.04})})
+    with caplog.at_level(logging.ERROR):
+        assert told_search(run, searched) is None
+    assert "tells the platform nothing" in caplog.text

@@ -20,6 +20,7 @@ from flows.model_store import SEEDS
 from flows.retrain import STEPS, run_retrain
 from flows.run_folder import Json
 from flows.steps.context import RetrainSettings, views_of
+from flows.tasks.vsr.architecture import Architecture
 from flows.tracking import Tracker
 from tests.support.flow_twin import FlowPlatformTwin
 
@@ -136,6 +137,24 @@ def test_what_the_run_is_judged_by_is_told_before_the_training_set(
     assert twin.order == ["evaluation", "training"]
     assert {vector.clip for vector in twin.judged_by[0].vectors} == held_out
     assert not held_out & {vector.clip for vector in twin.batches[0].vectors}
+
+
+def test_the_platform_is_told_of_the_search_with_the_build(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:
+    result, twin, _ = finished
+    told = twin.builds["build-t"].search
+    assert told is not None
+    assert told.judged == len({row["architecture"] for row in result["search"]["evaluated"]})
+    assert told.latency_limit == 1.04
+    (chosen,) = (one for one in told.candidates if one.chosen)
+    assert chosen.quality_db == pytest.approx(result["search"]["chosen_psnr"], abs=1e-4)
+    assert chosen.latency_ratio == pytest.approx(result["search"]["chosen_latency_ratio"], abs=1e-6)
+    assert chosen.weights == Architecture.from_json(result["search"]["chosen"]).parameters()
+    assert sum(one.production for one in told.candidates) == 1
+    for one in told.candidates:
+        beaten = any(
+            other.quality_db > one.quality_db and other.latency_ratio <= one.latency_ratio for other in told.candidates
+        )
+        assert not (one.front and beaten), one
 
 
 def test_the_choice_keeps_the_latency_limit(finished: tuple[Json, FlowPlatformTwin, Path]) -> None:

@@ -10,13 +10,14 @@ from sqlalchemy import select
 from contracts.wire.devices import DeviceDetail
 from contracts.wire.enrolment import EnrolmentTokenRequest
 from contracts.wire.releases import DeviceList, KillSwitch
+from contracts.wire.settings import HeldSettings
 from services.kit import audit, audit_chain
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.models import AuditEntry
 from services.kit.pages import Page, PageDep, page_of
 from services.kit.problems import Forbidden, declare
-from services.releases import control, decisions, device_detail, enrolment, fleet
+from services.releases import control, decisions, device_detail, enrolment, fleet, held
 from services.releases.errors import UnknownDevice
 from services.releases.models import Alert, Control
 from services.releases.routes.device import SEEN
@@ -75,6 +76,12 @@ class AuditVerification(BaseModel):
     entries: int
     head: str
     fault: str = ""
+
+
+@router.get("/v1/held-settings")
+def get_held_release_settings(_: Reader) -> HeldSettings:
+    """What a rollout goes by where nobody says otherwise, what a verdict tolerates, who must agree, what is kept."""
+    return held.held()
 
 
 @router.post("/v1/enrolment-tokens", status_code=201)
