@@ -7,12 +7,13 @@ import importlib.machinery
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import ClassVar
 
 
 class _Absent(ModuleType):
     """Whatever is asked of it is a class without anything in it."""
 
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
