@@ -30,7 +30,15 @@ from contracts.wire.drift import (
     DriftState,
     MovedDirection,
 )
-from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse, EnrolmentTokenRequest
+from contracts.wire.enrolment import (
+    DeviceKeyRotated,
+    DeviceKeyRotation,
+    DeviceRevocation,
+    DeviceStanding,
+    EnrolmentRequest,
+    EnrolmentResponse,
+    EnrolmentTokenRequest,
+)
 from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
 from contracts.wire.identity import (
     Account,
@@ -61,6 +69,9 @@ from contracts.wire.keys import (
     KeyGeneration,
     KeyRevocation,
     SigningKeyRotation,
+    StateKeyRecord,
+    StateKeyRevocation,
+    StateKeys,
 )
 from contracts.wire.limits import WireLimits
 from contracts.wire.releases import (
@@ -113,9 +124,13 @@ __all__ = [
     "CoverageState",
     "CurationRun",
     "DeviceDetail",
+    "DeviceKeyRotated",
+    "DeviceKeyRotation",
     "DeviceList",
     "DeviceRecord",
     "DeviceReport",
+    "DeviceRevocation",
+    "DeviceStanding",
     "DeviceTrial",
     "DriftAlarm",
     "DriftAlarmList",
@@ -160,6 +175,9 @@ __all__ = [
     "SignInMethods",
     "SigningKeyRotation",
     "StageProgress",
+    "StateKeyRecord",
+    "StateKeyRevocation",
+    "StateKeys",
     "TrainingVector",
     "TrainingVectorBatch",
     "WireLimits",
