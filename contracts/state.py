@@ -10,10 +10,10 @@ The security epoch floor only grows too; a release version may go back, a securi
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -28,6 +28,7 @@ MAX_DOCUMENT_BYTES = 256 * 1024
 BUCKETS = 10_000
 MAX_ROLLOUTS = 64
 MAX_REVOKED = 1_000
+MAX_SIGNATURES = 4
 READS = "reads"
 READABLE = frozenset({"layer", "rule"})
 """What an entry may need beyond tags, as this code understands it."""
@@ -35,6 +36,10 @@ READABLE = frozenset({"layer", "rule"})
 
 class StateError(Exception):
     """The document is not to be obeyed; the message says why. The last good document stays in force."""
+
+
+class UnknownSigner(StateError):
+    """No key that is trusted signed the document: it is forged, or the platform has a new key."""
 
 
 class _Model(BaseModel):
@@ -142,40 +147,65 @@ def choose_target(state: DeviceState, device_id: str, tags: DeviceTags, agent_ve
     return None
 
 
-def sign_state(state: DeviceState, key: Ed25519PrivateKey) -> bytes:
-    """Wrap a document in a signed envelope. The same document and key give the same bytes."""
+def sign_state(state: DeviceState, key: Ed25519PrivateKey, *others: Ed25519PrivateKey) -> bytes:
+    """Wrap a document in a signed envelope. The same document and keys give the same bytes.
+
+    `others` sign too, while one key follows another. The first one's signature stands where agents that know of one
+    key look for it.
+    """
     payload = json.dumps(state.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode()
-    envelope = {
-        "payload": base64.b64encode(payload).decode(),
-        "signature": base64.b64encode(key.sign(payload)).decode(),
-        "key": public_text(key.public_key()),
-    }
+    envelope: dict[str, Any] = {"payload": base64.b64encode(payload).decode(), **_signature(payload, key)}
+    if others:
+        envelope["signatures"] = [_signature(payload, other) for other in others]
     return json.dumps(envelope, sort_keys=True, separators=(",", ":")).encode()
 
 
-def verify_state(document: bytes, key: Ed25519PublicKey, min_epoch: int, now: float | None = None) -> DeviceState:
+def verify_state(
+    document: bytes, keys: Ed25519PublicKey | Sequence[Ed25519PublicKey], min_epoch: int, now: float | None = None
+) -> DeviceState:
     """Check an envelope and return the document.
 
-    `min_epoch` is the epoch of the last accepted document; `now` real seconds, None skips the expiry check.
-    Raises StateError when the bytes are too long, not signed by `key`, malformed, older or expired.
+    One signature by one of `keys` is enough; what the envelope calls its keys is never trusted. `min_epoch` is the
+    epoch of the last accepted document; `now` real seconds, None skips the expiry check.
+    Raises UnknownSigner, and StateError when the bytes are too long, malformed, older or expired.
     """
     if len(document) > MAX_DOCUMENT_BYTES:
         raise StateError(f"state document has {len(document)} bytes, more than {MAX_DOCUMENT_BYTES}")
+    trusted = [keys] if isinstance(keys, Ed25519PublicKey) else keys
     try:
         envelope = json.loads(document)
         payload = base64.b64decode(envelope["payload"], validate=True)
-        signature = base64.b64decode(envelope["signature"], validate=True)
-        key.verify(signature, payload)
+        if not any(_signed_by(payload, signature, key) for signature in _signatures(envelope) for key in trusted):
+            raise UnknownSigner("state document is not signed by a trusted key")
         state = DeviceState.model_validate_json(payload)
-    except InvalidSignature as error:
-        raise StateError("state document is not signed by the trusted key") from error
-    except (ValueError, KeyError, TypeError, binascii.Error, ValidationError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as error:
         raise StateError(f"state document is malformed: {type(error).__name__}") from error
     if state.epoch < min_epoch:
         raise StateError(f"state document has epoch {state.epoch}, older than {min_epoch}")
     if now is not None and state.expires < now:
         raise StateError("state document has expired")
     return state
+
+
+def _signature(payload: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
+    return {"signature": base64.b64encode(key.sign(payload)).decode(), "key": public_text(key.public_key())}
+
+
+def _signatures(envelope: dict[str, Any]) -> Iterator[bytes]:  # Any: JSON that nobody checked yet
+    """Every signature of an envelope. Raises what a malformed one makes the decoding raise."""
+    further = envelope.get("signatures", [])
+    if not isinstance(further, list) or len(further) >= MAX_SIGNATURES:
+        raise ValueError("signatures is a short list")
+    for one in (envelope, *further):
+        yield base64.b64decode(one["signature"], validate=True)
+
+
+def _signed_by(payload: bytes, signature: bytes, key: Ed25519PublicKey) -> bool:
+    try:
+        key.verify(signature, payload)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def public_text(key: Ed25519PublicKey) -> str:

@@ -28,10 +28,11 @@ from edge_agent.diagnostics import ask, of_folder, package, platform_key
 from edge_agent.disk import Disk
 from edge_agent.engines import Memo, RunnerLoader, RunnerPlayback
 from edge_agent.enrol import load_identity
-from edge_agent.errors import AgentError, ConfigError, PlatformError, VideoError
+from edge_agent.errors import AgentError, ConfigError, EnrolmentError, PlatformError, VideoError
 from edge_agent.exposition import exposition
 from edge_agent.fleet.config import FleetConfig, GroupConfig, load_fleet
 from edge_agent.fleet.run import Fleet
+from edge_agent.key_rotation import rotate_key
 from edge_agent.lab import lab
 from edge_agent.report import device_report, report_table
 from edge_agent.runtime.backend import BackendOptions
@@ -153,6 +154,23 @@ def enrol(
         with sole_owner(state_dir), make_client() as client:
             identity = join(state_dir, Transport(platform_url, client), token, tags, Disk())
         _print({"device_id": identity.device_id, "state_dir": str(state_dir)}, as_json)
+
+
+@app.command("rotate-key", epilog="Example: edgeloop agent rotate-key --state-dir device1 --platform-url URL")
+def rotate_key_command(
+    state_dir: Annotated[Path, typer.Option("--state-dir", help="Folder of this device's state.")],
+    platform_url: Annotated[str, typer.Option("--platform-url", help="Address of the platform.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Take a new device key: the platform gets proof of the old one and of the new one, then the old one is gone."""
+    with _clean_exit():
+        identity = load_identity(state_dir)
+        if identity is None:
+            raise EnrolmentError(f"{state_dir} never joined: run `edgeloop agent enrol` first")
+        with sole_owner(state_dir), make_client() as client:
+            transport = Transport(platform_url, client, identity.access_token)
+            public = rotate_key(state_dir, transport, identity, Disk())
+        _print({"device_id": identity.device_id, "public_key": public}, as_json)
 
 
 @app.command(epilog="Example: edgeloop agent status --state-dir device1 --json")

@@ -19,6 +19,7 @@ from edge_agent.disk import Disk
 from edge_agent.enrol import Identity, device_key, enrol, load_identity, lone_identity
 from edge_agent.errors import EnrolmentError
 from edge_agent.journal import Journal
+from edge_agent.key_rotation import finish_rotation
 from edge_agent.network import NetworkLimits, NetworkWatch
 from edge_agent.observation import Observation, ObservationSettings
 from edge_agent.observers.drift import Evidence
@@ -32,6 +33,7 @@ from edge_agent.sealed import KeyDesk, SealedBundles
 from edge_agent.sinks import Mp4Sink, NullSink, Sink
 from edge_agent.slot_store import SlotStore
 from edge_agent.sources import Source, open_source
+from edge_agent.state_keys import StateKeys
 from edge_agent.store import BundleStore
 from edge_agent.tee.client import TeeProcess
 from edge_agent.transport import Transport
@@ -122,6 +124,7 @@ def build_agent(
         cap = Cap(settings.download_bytes_per_s)
         folder = settings.folder / "tuf"
         repository = SignedRepository(folder, identity.tuf_root, transport, shared.metadata, disk, cap)
+        keys = StateKeys(settings.folder, identity.state_key, disk, repository)
         desk = KeyDesk(transport, partial(device_key, settings.folder, disk))
         device_class = settings.observation.tags.device_class
         sealed = SealedBundles(repository, shared.store, desk, device_class, disk)
@@ -130,7 +133,7 @@ def build_agent(
         )
         platform = Platform(
             device_id=identity.device_id,
-            keeper=StateKeeper(settings.folder, feed, identity.state_key, disk),
+            keeper=StateKeeper(settings.folder, feed, identity.state_key, disk, keys=keys),
             mail=Mail(outbox, transport),
             executor=executor,
         )
@@ -175,6 +178,8 @@ def agent_from(config: AgentConfig, clock: Clock, loader: Loader, transport: Tra
     identity = identity_for(config, transport, disk)
     network = NetworkWatch(NetworkLimits(**config.network.model_dump())) if transport else None
     signed = transport.with_token(identity.access_token).watched(network.trip) if transport and network else None
+    if signed is not None and identity.joined:
+        finish_rotation(config.state_dir, signed, identity, disk)
     source = open_source(config.source, clock.now, config.loop)
     tee = TeeProcess(config.state_dir / TEE_FOLDER, [config.tags.device_class])
     shared = Shared(BundleStore(config.state_dir / "bundles", disk, tee), loader)

@@ -7,6 +7,7 @@ secret that only derives daily pseudonyms and never leaves the device.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -26,6 +27,7 @@ from pydantic import ValidationError
 from contracts.device import DeviceTags
 from contracts.state import public_key, public_text
 from contracts.wire import EnrolmentRequest, EnrolmentResponse
+from contracts.wire.enrolment import enrolment_proof
 from edge_agent import __version__
 from edge_agent.disk import Disk
 from edge_agent.errors import EnrolmentError, Refused
@@ -92,9 +94,11 @@ def enrol(folder: Path, transport: Transport, token: str, tags: DeviceTags, disk
     disk.make_directory(folder)
     key = device_key(folder, disk)
     try:
+        public = public_text(key.public_key())
         request = EnrolmentRequest(
             token=token,
-            public_key=public_text(key.public_key()),
+            public_key=public,
+            proof=base64.b64encode(key.sign(enrolment_proof(token, public))).decode(),
             tags=tags,
             agent_version=__version__,
             running_digest=running,
@@ -120,7 +124,11 @@ def lone_identity(folder: Path, disk: Disk) -> Identity:
 
 def device_key(folder: Path, disk: Disk) -> Ed25519PrivateKey:
     """Return this device's key, making it on first use."""
-    path = folder / KEY_FILE
+    return stored_key(folder / KEY_FILE, disk)
+
+
+def stored_key(path: Path, disk: Disk) -> Ed25519PrivateKey:
+    """Return the key at `path`, making it when there is none. Raises EnrolmentError when it is damaged."""
     try:
         key = load_pem_private_key(disk.read(path, LIMITS.identity_bytes), None)
     except FileNotFoundError:

@@ -20,6 +20,11 @@ class AgentLimits:
     connect_s: float = 5.0
     read_s: float = 15.0
     metadata_s: float = 30.0
+    keys_fresh_s: float = 86_400.0
+    """The list of state keys is read anew this often."""
+    keys_stale_s: float = 7 * 86_400.0
+    """A list that is older than this lets no new state document in."""
+    keys_retry_s: float = 60.0
     bundle_s: float = 900.0
     download_attempts: int = 4
     download_factor: int = 3

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import ValidationError
 
 from contracts.device import DeviceTags
-from contracts.state import MAX_DOCUMENT_BYTES, DeviceState, StateError, public_key, verify_state
+from contracts.state import MAX_DOCUMENT_BYTES, DeviceState, StateError, UnknownSigner, verify_state
 from contracts.wire import FeedbackBatch, HealthReport, InstallEvent, InstallStage
 from contracts.wire.base import Message
 from contracts.wire.limits import LIMITS as WIRE
@@ -24,6 +25,7 @@ from edge_agent import __version__
 from edge_agent.disk import Disk
 from edge_agent.errors import Refused, Throttled, TrustError
 from edge_agent.outbox import Entry, Kind, Outbox
+from edge_agent.state_keys import StateKeys
 from edge_agent.transport import Transport
 
 log = logging.getLogger(__name__)
@@ -67,14 +69,20 @@ class HttpStateFeed:
 
 
 class StateKeeper:
-    """Holds the last accepted document, in memory and on disk."""
+    """Holds the last accepted document, in memory and on disk. `key` is that of the identity; `keys` learn others."""
 
     def __init__(
-        self, folder: Path, feed: StateFeed, key: str, disk: Disk, real_now: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        feed: StateFeed,
+        key: str,
+        disk: Disk,
+        real_now: Callable[[], float] = time.time,
+        keys: StateKeys | None = None,
     ) -> None:
         self._path, self._feed, self._disk, self._now = folder / STATE_FILE, feed, disk, real_now
-        self._key = public_key(key)
-        self._etag = ""
+        self._keys = keys or StateKeys(folder, key, disk, None, real_now)
+        self._etag, self._body = "", b""
         self.state = self._stored()
         self.refused = 0
 
@@ -87,27 +95,62 @@ class StateKeeper:
         """Fetch, check and keep. Raises TrustError when the document is not to be obeyed; the last one
         stays.
         """
+        if self._keys.due and self._keys.refresh() and self._floor() < self.state.epoch:
+            self._etag = ""
         document = self._feed.fetch(self._etag)
         if document is None:
             return self.state
         try:
-            state = verify_state(document.body, self._key, self.state.epoch, self._now())
+            state = self._judged(document.body)
         except StateError as error:
             self.refused += 1
             raise TrustError(f"state document refused: {error}; epoch {self.state.epoch} stays in force") from error
         if state.epoch != self.state.epoch or not self._path.exists():
             self._disk.replace(self._path, document.body)
-        self.state, self._etag = state, document.etag
+        self.state, self._etag, self._body = state, document.etag, document.body
         return state
+
+    def _judged(self, body: bytes) -> DeviceState:
+        """The document, by the keys that count now; a signature by none of them asks for the newest list of keys."""
+        self._keys.demand_fresh()
+        try:
+            return verify_state(body, self._keys.trusted(), self._floor(), self._now())
+        except UnknownSigner:
+            if not self._keys.refresh():
+                raise
+            return verify_state(body, self._keys.trusted(), self._floor(), self._now())
+
+    def _floor(self) -> int:
+        """The lowest epoch that is accepted: that of the document in force, unless a key signed it after its end."""
+        for key, last_epoch in self._keys.ended():
+            if (
+                self.state.epoch > last_epoch
+                and _holds(self._body, key)
+                and not _holds(self._body, *self._keys.trusted())
+            ):
+                return last_epoch
+        return self.state.epoch
 
     def _stored(self) -> DeviceState:
         try:
-            return verify_state(self._disk.read(self._path, MAX_DOCUMENT_BYTES + 1), self._key, 0)
+            body = self._disk.read(self._path, MAX_DOCUMENT_BYTES + 1)
+            state = verify_state(body, self._keys.known(), 0)
+            self._body = body
+            return state
         except FileNotFoundError:
             return EMPTY
         except (OSError, StateError) as error:
             log.warning("the stored state document is not usable (%s); waiting for a new one", error)
             return EMPTY
+
+
+def _holds(body: bytes, *keys: Ed25519PublicKey) -> bool:
+    """Whether one of these keys signed the document."""
+    try:
+        verify_state(body, keys, 0)
+    except StateError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

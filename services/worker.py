@@ -11,7 +11,7 @@ from typing import Any
 
 from celery.signals import beat_init, setup_logging, worker_process_shutdown, worker_ready
 
-from services.kit import heartbeat, metrics, outbox_tasks
+from services.kit import heartbeat, metrics, outbox_tasks, revocation_tasks
 from services.kit.discovery import SERVICES, parts
 from services.kit.logs import configure_logs
 from services.kit.settings import settings
@@ -20,7 +20,11 @@ from services.kit.tasks import celery_app
 READY_FILE_VARIABLE = "EDGELOOP_READY_FILE"
 
 app = celery_app
-TASK_MODULES = [outbox_tasks.__name__, *(module.__name__ for _, module in parts("tasks", SERVICES))]
+TASK_MODULES = [
+    outbox_tasks.__name__,
+    revocation_tasks.__name__,
+    *(module.__name__ for _, module in parts("tasks", SERVICES)),
+]
 
 
 @setup_logging.connect(weak=False)

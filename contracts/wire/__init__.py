@@ -31,7 +31,15 @@ from contracts.wire.drift import (
     DriftState,
     MovedDirection,
 )
-from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse, EnrolmentTokenRequest
+from contracts.wire.enrolment import (
+    DeviceKeyRotated,
+    DeviceKeyRotation,
+    DeviceRevocation,
+    DeviceStanding,
+    EnrolmentRequest,
+    EnrolmentResponse,
+    EnrolmentTokenRequest,
+)
 from contracts.wire.feedback import Cause, FeedbackBatch, HealthReport, InstallEvent, InstallStage
 from contracts.wire.identity import (
     Account,
@@ -65,6 +73,9 @@ from contracts.wire.keys import (
     KeyGeneration,
     KeyRevocation,
     SigningKeyRotation,
+    StateKeyRecord,
+    StateKeyRevocation,
+    StateKeys,
 )
 from contracts.wire.limits import WireLimits
 from contracts.wire.releases import (
@@ -124,9 +135,13 @@ __all__ = [
     "CoverageState",
     "CurationRun",
     "DeviceDetail",
+    "DeviceKeyRotated",
+    "DeviceKeyRotation",
     "DeviceList",
     "DeviceRecord",
     "DeviceReport",
+    "DeviceRevocation",
+    "DeviceStanding",
     "DeviceTrial",
     "DriftAlarm",
     "DriftAlarmList",
@@ -178,6 +193,9 @@ __all__ = [
     "SignInMethods",
     "SigningKeyRotation",
     "StageProgress",
+    "StateKeyRecord",
+    "StateKeyRevocation",
+    "StateKeys",
     "TrainingVector",
     "TrainingVectorBatch",
     "WireLimits",

@@ -10,7 +10,9 @@ from pydantic import Field, StringConstraints
 from contracts.wire.base import Answer, Identifier, Message, Share
 from contracts.wire.limits import LIMITS
 
-Vector = Annotated[tuple[float, ...], Field(min_length=32, max_length=32)]
+Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
+"""Distances of such numbers are finite in 32 bits."""
+Vector = Annotated[tuple[Coordinate, ...], Field(min_length=32, max_length=32)]
 
 
 class CoverageState(StrEnum):

@@ -6,6 +6,7 @@ signature by the identity key that the device joined with. Another sealing key i
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -61,9 +62,38 @@ class KeyRevocation(Message):
 
 
 class SigningKeyRotation(Message):
-    """Replace the key of a role of the update repository."""
+    """Replace the key of a role of the update repository, or that of the state document (`state`).
 
-    role: Annotated[str, StringConstraints(pattern="^(root|targets|snapshot|timestamp)$")]
+    `overlap_s`, for `state` only: how long the old key signs beside the new one. 0 ends it at once.
+    """
+
+    role: Annotated[str, StringConstraints(pattern="^(root|targets|snapshot|timestamp|state)$")]
+    overlap_s: Annotated[int, Field(ge=0, le=365 * 86_400)] = 30 * 86_400
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+
+
+class StateKeyRecord(Answer):
+    """A key of the state document: it signs, signs up to `until`, or has `ended` after the document of `last_epoch`."""
+
+    public: str
+    created: datetime
+    until: datetime | None = None
+    ended: datetime | None = None
+    last_epoch: int | None = None
+    signs: bool
+
+
+class StateKeys(Answer):
+    """The keys of the state document, oldest first, as the signed list of this `serial` tells devices."""
+
+    serial: int
+    keys: tuple[StateKeyRecord, ...]
+
+
+class StateKeyRevocation(Message):
+    """End a key of the state document now, whatever its overlap. `public`: the key, or how it begins."""
+
+    public: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{6,43}=?$")]
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
 
 

@@ -43,7 +43,7 @@ class Provenance(Message):
 class BundleRegistration(Message):
     """Register a gated build for release; the service fetches the bundle from the builds service."""
 
-    build_id: Annotated[str, StringConstraints(max_length=64)]
+    build_id: Identifier
     notes: Notes = ""
     provenance: Provenance = Provenance()
 

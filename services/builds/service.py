@@ -83,7 +83,7 @@ def list_builds(session: Session, page: PageRequest, state: BuildState | None) -
     if state is not None:
         query = query.where(BuildRow.state == state.value)
     if page.after is not None:
-        query = query.where(tuple_(BuildRow.created, BuildRow.id) < page.after)
+        query = query.where(tuple_(BuildRow.created, BuildRow.id) < page.key(float, str))
     return session.scalars(query).all()
 
 
@@ -156,7 +156,7 @@ def list_sets(session: Session, page: PageRequest) -> Sequence[EvaluationSetRow]
     """Newest first, one row more than asked for."""
     query = select(EvaluationSetRow).order_by(EvaluationSetRow.created.desc(), EvaluationSetRow.id.desc())
     if page.after is not None:
-        query = query.where(tuple_(EvaluationSetRow.created, EvaluationSetRow.id) < page.after)
+        query = query.where(tuple_(EvaluationSetRow.created, EvaluationSetRow.id) < page.key(float, str))
     return session.scalars(query.limit(page.limit + 1)).all()
 
 

@@ -22,6 +22,7 @@ from services.kit import audit
 from services.kit.auth import Subject
 from services.kit.models import AuditEntry
 from services.kit.pages import PageRequest
+from services.kit.problems import MalformedPayload
 from services.kit.storage import ObjectMissing, store
 
 FILED = "evidence.filed"
@@ -76,9 +77,16 @@ def list_evidence(session: Session, page: PageRequest) -> Sequence[EvidenceRow]:
     """Newest first, one row more than asked for."""
     query = select(EvidenceRow).order_by(EvidenceRow.filed_at.desc(), EvidenceRow.id.desc()).limit(page.limit + 1)
     if page.after is not None:
-        moment, name = page.after
-        query = query.where(tuple_(EvidenceRow.filed_at, EvidenceRow.id) < (datetime.fromisoformat(moment), name))
+        moment, name = page.key(str, str)
+        query = query.where(tuple_(EvidenceRow.filed_at, EvidenceRow.id) < (_moment(moment), name))
     return session.scalars(query).all()
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise MalformedPayload("the cursor is not one of this list; start again without it") from error
 
 
 def describe(row: EvidenceRow) -> EvidenceRecord:

@@ -31,7 +31,7 @@ def clusters(session: Session, run_id: str, request: PageRequest, cohort: str | 
     if cohort is not None:
         statement = statement.where(ClusterRow.cohorts.has_key(cohort))
     if request.after is not None:
-        statement = statement.where(ClusterRow.label > int(request.after[0]))
+        statement = statement.where(ClusterRow.label > request.key(int)[0])
     return session.scalars(statement.limit(request.limit + 1)).all()
 
 
@@ -39,8 +39,7 @@ def segments(session: Session, request: PageRequest) -> Sequence[Segment]:
     """Return up to `limit + 1` segments, newest hour first."""
     statement = select(Segment).order_by(Segment.hour.desc(), Segment.segment_id.desc())
     if request.after is not None:
-        hour, identity = request.after
-        statement = statement.where(tuple_(Segment.hour, Segment.segment_id) < (int(hour), str(identity)))
+        statement = statement.where(tuple_(Segment.hour, Segment.segment_id) < request.key(int, str))
     return session.scalars(statement.limit(request.limit + 1)).all()
 
 

@@ -74,6 +74,7 @@ def _offset(page: PageRequest) -> int:
     """How many runs the client has; the engine pages by count only."""
     if page.after is None:
         return 0
-    if len(page.after) != 1 or type(page.after[0]) is not int or not 0 <= page.after[0] <= LIMITS.flow_runs:
+    (offset,) = page.key(int)
+    if not 0 <= offset <= LIMITS.flow_runs:
         raise MalformedPayload("the cursor is not one of this list; begin without one")
-    return int(page.after[0])
+    return int(offset)

@@ -84,8 +84,7 @@ def published(session: Session, request: PageRequest) -> Sequence[PublishedRow]:
         PublishedRow.day.desc(), PublishedRow.cohort.desc(), PublishedRow.embedding_id.desc()
     )
     if request.after is not None:
-        day, cohort, embedding_id = request.after
-        statement = statement.where(key < (int(day), str(cohort), str(embedding_id)))
+        statement = statement.where(key < request.key(int, str, str))
     return session.scalars(statement.limit(request.limit + 1)).all()
 
 

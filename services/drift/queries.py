@@ -23,7 +23,7 @@ def cohorts(session: Session, request: PageRequest, settings: DriftSettings) -> 
         select(Evaluation.cohort).where(Evaluation.embedding_id == embedding_id).distinct().order_by(Evaluation.cohort)
     )
     if request.after is not None:
-        names = names.where(Evaluation.cohort > str(request.after[0]))
+        names = names.where(Evaluation.cohort > request.key(str)[0])
     return [
         _cohort(name, _latest(session, str(embedding_id), name, settings.window_days), settings)
         for name in session.scalars(names.limit(request.limit + 1))
@@ -49,8 +49,7 @@ def series(
     if last is not None:
         statement = statement.where(Evaluation.cohort <= last)
     if request.after is not None:
-        day, name = request.after
-        statement = statement.where(tuple_(Evaluation.day, Evaluation.cohort) > (int(day), str(name)))
+        statement = statement.where(tuple_(Evaluation.day, Evaluation.cohort) > request.key(int, str))
     return session.scalars(statement.order_by(Evaluation.day, Evaluation.cohort).limit(request.limit + 1)).all()
 
 
@@ -58,8 +57,7 @@ def alarms(session: Session, request: PageRequest) -> Sequence[Alarm]:
     """Return up to `limit + 1` alarms, newest first."""
     statement = select(Alarm).order_by(Alarm.created.desc(), Alarm.id.desc()).limit(request.limit + 1)
     if request.after is not None:
-        created, identity = request.after
-        statement = statement.where(tuple_(Alarm.created, Alarm.id) < (float(created), str(identity)))
+        statement = statement.where(tuple_(Alarm.created, Alarm.id) < request.key(float, str))
     return session.scalars(statement).all()
 
 
@@ -122,7 +120,7 @@ def thresholds(session: Session, request: PageRequest) -> Sequence[ThresholdRow]
     """Return up to `limit + 1` changes of thresholds, newest first."""
     statement = select(ThresholdRow).order_by(ThresholdRow.id.desc()).limit(request.limit + 1)
     if request.after is not None:
-        statement = statement.where(ThresholdRow.id < int(request.after[0]))
+        statement = statement.where(ThresholdRow.id < request.key(int)[0])
     return session.scalars(statement).all()
 
 
@@ -137,9 +135,8 @@ def calibrations(session: Session, request: PageRequest) -> Sequence[Calibration
     """Return up to `limit + 1` A/A reports, newest week first."""
     statement = select(CalibrationRow).order_by(CalibrationRow.week.desc(), CalibrationRow.embedding_id.desc())
     if request.after is not None:
-        week, embedding_id = request.after
         key = tuple_(CalibrationRow.week, CalibrationRow.embedding_id)
-        statement = statement.where(key < (int(week), str(embedding_id)))
+        statement = statement.where(key < request.key(int, str))
     return session.scalars(statement.limit(request.limit + 1)).all()
 
 
@@ -152,8 +149,7 @@ def rebases(session: Session, request: PageRequest) -> Sequence[Rebase]:
     """Return up to `limit + 1` releases that asked for new references, newest first."""
     statement = select(Rebase).order_by(Rebase.created.desc(), Rebase.release.desc()).limit(request.limit + 1)
     if request.after is not None:
-        created, release = request.after
-        statement = statement.where(tuple_(Rebase.created, Rebase.release) < (float(created), str(release)))
+        statement = statement.where(tuple_(Rebase.created, Rebase.release) < request.key(float, str))
     return session.scalars(statement).all()
 
 

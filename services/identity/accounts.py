@@ -154,8 +154,8 @@ def find(session: Session, name: str, expected: int | None = None) -> AccountRow
 def page(session: Session, request: PageRequest) -> Sequence[AccountRow]:
     """Accounts by name, one more than asked for."""
     query = select(AccountRow).order_by(AccountRow.name).limit(request.limit + 1)
-    if request.after:
-        query = query.where(AccountRow.name > str(request.after[0]))
+    if request.after is not None:
+        query = query.where(AccountRow.name > request.key(str)[0])
     return session.scalars(query).all()
 
 

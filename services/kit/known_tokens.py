@@ -4,8 +4,8 @@ Two guards read it, each with its own patience after a revocation; an expiry is 
 
 `requires_fast` (`services.kit.tokens`): believes a check for `TOKENS.remember_s`, however it came into memory.
 `polls`: only for reading what is no secret (the signed state document): memory for `POLL_TOKENS.memory_s`, then one
-cache read, then the database; so a revoked token may read on for `memory_s`, and for `POLL_TOKENS.cached_s` more where
-the cache was down when it was revoked.
+cache read, then the database; so a revoked token may read on for `memory_s`, and for `REVOCATIONS.late_s` more where
+the cache was down when it was revoked (`services.kit.revocations`).
 
 Invariants: the secret is compared in constant time at every step; the cache holds hashes of secrets, never secrets;
 only valid tokens are remembered, at most `POLL_TOKENS.held` of them, the oldest goes first; use does not prolong the
@@ -25,7 +25,7 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Depends, Request
 
-from services.kit import token_cache
+from services.kit import revocations, token_cache
 from services.kit.admission import polls_aside
 from services.kit.auth import (
     SCOPES,
@@ -125,6 +125,8 @@ class KnownTokens:
 
     def _recall(self, token_id: str, hashed: bytes) -> Known | None:
         found = token_cache.recall(token_id)
+        if found is not None and revocations.sweep_if_late(found.get("swept")):
+            found = token_cache.recall(token_id)
         if found is None or not hmac.compare_digest(bytes.fromhex(found["hash"]), hashed):
             return None
         subject = Subject(found["kind"], found["id"], frozenset(found["scopes"]), token_id)

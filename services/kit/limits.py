@@ -73,12 +73,26 @@ class PollTokenLimits:
 
     `memory_s` is more than two polls of 60 s. `cached_s` decides how often a fleet asks the database for its tokens:
     each life in the cache is drawn between half of it and all of it, so that devices that came together do not return
-    together. A token that is revoked leaves the cache with the commit; `cached_s` holds where the cache was down then.
+    together. A token that is revoked leaves the cache with the commit, or with the next sweep where the cache was down
+    then (`RevocationLimits`).
     """
 
     memory_s: float = 150.0
     cached_s: float = 6 * 3_600.0
     held: int = 250_000
+
+
+@dataclass(frozen=True)
+class RevocationLimits:
+    """A worker takes revoked tokens out of the cache every `sweep_s`; who finds that nobody did for `late_s` does it.
+
+    A sweep goes back `overlap_s` behind the last one, which is more than a transaction may take.
+    """
+
+    sweep_s: float = 10.0
+    late_s: float = 60.0
+    overlap_s: float = 120.0
+    batch: int = 1_000
 
 
 OUTBOX = OutboxLimits()
@@ -87,4 +101,5 @@ HTTP = HttpLimits()
 CLIENT = ClientLimits()
 TOKENS = TokenLimits()
 POLL_TOKENS = PollTokenLimits()
+REVOCATIONS = RevocationLimits()
 RATE = RateLimits()

@@ -18,7 +18,11 @@ class Token(Base):
     """An access token. Only the SHA-256 of its secret is kept."""
 
     __tablename__ = "tokens"
-    __table_args__ = (Index("ix_tokens_kind_subject_id", "kind", "subject_id"), {"schema": SCHEMA})
+    __table_args__ = (
+        Index("ix_tokens_kind_subject_id", "kind", "subject_id"),
+        Index("ix_tokens_revoked_at", "revoked_at", postgresql_where="revoked_at IS NOT NULL"),
+        {"schema": SCHEMA},
+    )
 
     id: Mapped[str] = mapped_column(Text, primary_key=True)
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary)

@@ -17,6 +17,8 @@ from services.kit.problems import FieldError, MalformedPayload
 
 T = TypeVar("T")
 R = TypeVar("R")
+Part = str | int | float
+BIGGEST = 2**63 - 1
 
 
 class Page(BaseModel, Generic[T]):
@@ -32,6 +34,15 @@ class PageRequest:
 
     limit: int
     after: tuple[Any, ...] | None  # Any: sort keys are text or numbers, as the route decided
+
+    def key(self, *kinds: type[Part]) -> tuple[Any, ...]:  # Any: as `after`
+        """`after`, once its parts are of these kinds; a cursor of another list raises MalformedPayload.
+
+        A whole number serves as a float. What the database cannot hold (NUL, more than 64 bits) is no key of ours.
+        """
+        if self.after is None or len(self.after) != len(kinds):
+            raise _bad_cursor()
+        return tuple(_part(value, kind) for value, kind in zip(self.after, kinds, strict=True))
 
 
 def _page_request(
@@ -67,6 +78,18 @@ def page_of(
     shown = rows[: request.limit]
     more = len(rows) > request.limit
     return Page(items=[item(row) for row in shown], next_cursor=encode_cursor(*key(shown[-1])) if more else None)
+
+
+def _part(value: Part, kind: type[Part]) -> Part:
+    if kind is float and type(value) is int and abs(value) <= BIGGEST:
+        return float(value)
+    if type(value) is not kind:
+        raise _bad_cursor()
+    if isinstance(value, str) and ("\0" in value or any("\ud800" <= sign <= "\udfff" for sign in value)):
+        raise _bad_cursor()
+    if isinstance(value, int) and abs(value) > BIGGEST:
+        raise _bad_cursor()
+    return value
 
 
 def _bad_cursor() -> MalformedPayload:

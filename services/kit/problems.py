@@ -154,6 +154,8 @@ def install_problems(app: FastAPI) -> None:
     app.add_exception_handler(sqlalchemy.exc.OperationalError, _on_dependency)
     app.add_exception_handler(sqlalchemy.exc.InterfaceError, _on_dependency)
     app.add_exception_handler(sqlalchemy.exc.TimeoutError, _on_dependency)
+    app.add_exception_handler(sqlalchemy.exc.DataError, _on_value)
+    app.add_exception_handler(UnicodeEncodeError, _on_value)
     app.add_exception_handler(redis.exceptions.ConnectionError, _on_dependency)
     app.add_exception_handler(redis.exceptions.TimeoutError, _on_dependency)
     app.add_exception_handler(OSError, _on_system)
@@ -190,6 +192,17 @@ def dependency_problem(error: Exception, **where: str) -> Problem:
     log.warning("dependency_down", error=type(error).__name__, **where)
     what = "Redis" if isinstance(error, redis.exceptions.RedisError) else "the database"
     return Unavailable(f"{what} does not answer; nothing was changed. Try again in {RETRY_AFTER_S} s.")
+
+
+async def _on_value(request: Request, error: Exception) -> JSONResponse:
+    """A value that came through every check and that the database cannot hold: NUL in a text, a half of a surrogate
+    pair, a number or a date out of range. The transaction was rolled back, so nothing happened.
+    """
+    log.warning("value_not_storable", path=request.url.path, exc_info=error)
+    detail = (
+        "a value cannot be stored: NUL or half a character in a text, or a number out of range; nothing was changed"
+    )
+    return response(MalformedPayload(detail))
 
 
 async def _on_system(request: Request, error: Exception) -> JSONResponse:

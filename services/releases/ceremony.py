@@ -7,12 +7,13 @@ from __future__ import annotations
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from contracts.wire.keys import ContentKeys, KeyGeneration, KeyRevocation
+from contracts.wire.keys import ContentKeys, KeyGeneration, KeyRevocation, SigningKeyRotation
 from services.kit.audit import record
 from services.kit.auth import Subject
 from services.kit.problems import MalformedPayload, NotFound
-from services.releases import bundles, service
+from services.releases import bundles, service, state_keys
 from services.releases.errors import WrongState
+from services.releases.keys import STATE
 from services.releases.models import Device
 from services.releases.sealing import Sealing
 
@@ -61,8 +62,15 @@ def revoke(session: Session, subject: Subject, request: KeyRevocation) -> Conten
     return status(session, moved)
 
 
-def rotate_signing_key(session: Session, subject: Subject, role: str, reason: str) -> None:
-    """Devices that trust an older root follow the chain of roots."""
+def rotate_signing_key(session: Session, subject: Subject, request: SigningKeyRotation) -> None:
+    """Devices that trust an older root follow the chain of roots; for `state`, the list of keys.
+
+    Raises WrongState, KeyUnusable.
+    """
+    role, reason = request.role, request.reason
+    if role == STATE:
+        state_keys.rotate(session, subject, request.overlap_s, reason)
+        return
     repository = service.writable_repository(session)
     version = repository.rotate(role)
     record(session, subject, "signing-key.rotated", f"role:{role}", {"reason": reason, "root_version": version})

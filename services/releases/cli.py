@@ -25,6 +25,7 @@ from services.kit.operator_cli import (
     platform_client,
 )
 from services.releases.bundles_cli import add_bundle, list_bundles, show_bundle, whole_digest
+from services.releases.devices_cli import app as devices
 from services.releases.keys_cli import app as keys
 from services.releases.targeting_cli import checked_rule, layer_share, layers
 from services.releases.targeting_cli import rule as rule_command
@@ -44,6 +45,7 @@ app = typer.Typer(
     help="Bundles, rules, layers; rollouts: approve, start, pause, resume, roll back; kill switch; enrolment; keys.",
 )
 app.add_typer(keys, name="keys")
+app.add_typer(devices, name="devices")
 ReasonOption = Annotated[str, typer.Option("--reason", "-m", help="Why, for the audit trail.")]
 RolloutArgument = Annotated[str, typer.Argument(help="Rollout id, as `list` shows it.")]
 

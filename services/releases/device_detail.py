@@ -18,7 +18,9 @@ def find(session: Session, device_id: str) -> Device:
     """The device. Raises UnknownDevice."""
     device = session.get(Device, device_id[:200])
     if device is None:
-        raise UnknownDevice(f"no device {device_id[:64]!r} has joined; `edgeloop release devices` lists those that did")
+        raise UnknownDevice(
+            f"no device {device_id[:64]!r} has joined; `edgeloop release devices list` lists those that did"
+        )
     return device
 
 

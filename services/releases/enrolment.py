@@ -1,7 +1,8 @@
 """How a device joins: an operator's token and the device's own public key against an identity and the roots of trust.
 
 Invariants: a token is kept as a hash and lets in no more devices than it says, also when they come at once; the
-same key again is the same device and uses nothing up (a device that lost the answer asks once more).
+same key again is the same device and uses nothing up (a device that lost the answer asks once more); once it
+has spoken, that takes proof of the key.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from contracts.state import public_key, public_text
-from contracts.wire.enrolment import EnrolmentRequest, EnrolmentResponse, EnrolmentTokenRequest
+from contracts.wire.enrolment import (
+    EnrolmentRequest,
+    EnrolmentResponse,
+    EnrolmentTokenRequest,
+    enrolment_proof,
+)
 from services.kit.audit import record
 from services.kit.auth import Subject, issue_token, revoke
 from services.kit.problems import FieldError, MalformedPayload
-from services.releases import service
+from services.releases import device_keys, service
 from services.releases.errors import EnrolmentRefused
-from services.releases.models import Device, EnrolmentToken
+from services.releases.models import Device, EnrolmentToken, RetiredDeviceKey
+from services.releases.state_signers import verifiers
 
 
 def make_token(session: Session, subject: Subject, request: EnrolmentTokenRequest) -> tuple[str, datetime]:
@@ -42,11 +49,14 @@ def make_token(session: Session, subject: Subject, request: EnrolmentTokenReques
 def enrol(session: Session, request: EnrolmentRequest) -> EnrolmentResponse:
     """Let a device in; raises EnrolmentRefused without saying which check failed."""
     _check_key(request.public_key)
+    device_keys.lock_key(session, request.public_key)
     condition = EnrolmentToken.token_hash == _hash(request.token)
     token = session.scalars(select(EnrolmentToken).where(condition).with_for_update()).first()
     known = session.scalars(select(Device).where(Device.public_key == request.public_key)).first()
     if token is None or token.expires_at <= datetime.now(UTC) or (known is None and token.uses_left < 1):
-        raise EnrolmentRefused("the enrolment token is wrong, used up or expired; ask an operator for a new one")
+        raise _refused()
+    if not _may_join(session, request, known):
+        raise _refused()
     if known is None:
         token.uses_left -= 1
         device = _new_device(session, request)
@@ -54,9 +64,25 @@ def enrol(session: Session, request: EnrolmentRequest) -> EnrolmentResponse:
         device = known
         revoke(session, "device", device.id)
     root = service.readable_repository(session).root().decode()
-    state_key = public_text(service.keys().state_key().public_key())
+    state_key = public_text(verifiers(session)[0])
     access = issue_token(session, "device", device.id)
     return EnrolmentResponse(device_id=device.id, access_token=access, tuf_root=root, state_key=state_key)
+
+
+def _may_join(session: Session, request: EnrolmentRequest, known: Device | None) -> bool:
+    """A key that was given up joins no more, nor does a device that was revoked; one that has spoken proves its key."""
+    if session.get(RetiredDeviceKey, request.public_key) is not None:
+        return False
+    proof = enrolment_proof(request.token, request.public_key)
+    if request.proof is not None and not device_keys.signed(request.public_key, request.proof, proof):
+        return False
+    if known is None:
+        return True
+    return known.revoked_at is None and (request.proof is not None or known.last_feedback is None)
+
+
+def _refused() -> EnrolmentRefused:
+    return EnrolmentRefused("the enrolment token is wrong, used up or expired; ask an operator for a new one")
 
 
 def _new_device(session: Session, request: EnrolmentRequest) -> Device:

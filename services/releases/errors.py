@@ -3,6 +3,7 @@
 Problem
 ├── EnrolmentRefused   401  the enrolment token is wrong, used up or expired
 ├── KeyRefused         403  this device gets no key for this bundle
+├── DeviceKeyRefused   403  the device's new key is not accepted
 ├── UnknownBundle      404
 ├── UnknownRollout     404
 ├── UnknownLayer       404
@@ -32,6 +33,10 @@ class EnrolmentRefused(Unauthorized):
 
 class KeyRefused(Forbidden):
     slug, title = "key-refused", "The device gets no key for this bundle"
+
+
+class DeviceKeyRefused(Forbidden):
+    slug, title = "device-key-refused", "The device's new key is not accepted"
 
 
 class KeysUnusable(Unavailable):

@@ -72,8 +72,8 @@ def page(session: Session, request: PageRequest, search: Search | None = None) -
         query = query.where(Device.device_class == search.device_class)
     if search.running:
         query = query.where(Device.running_digest.startswith(search.running, autoescape=True))
-    if request.after:
-        query = query.where(Device.id > str(request.after[0]))
+    if request.after is not None:
+        query = query.where(Device.id > request.key(str)[0])
     return session.scalars(query).all()
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -38,11 +40,17 @@ class KeyStore(Protocol):
     def state_key(self) -> Ed25519PrivateKey:
         """The key that signs the device state document; raises KeyUnusable."""
 
+    def next_state_key(self, make: bool = False) -> Ed25519PrivateKey | None:
+        """The key that will follow it; None when none was made and none is to be made. Raises KeyUnusable."""
+
+    def drop_next_state_key(self) -> None:
+        """Destroy the key that was to follow."""
+
     def next_signer(self, role: str, make: bool = False) -> Signer | None:
         """The key that will follow; None when none was made and none is to be made. Raises KeyUnusable."""
 
     def promote(self, role: str) -> None:
-        """Let the next key take the place of the present one, which is gone for ever."""
+        """Let the next key take the place of the present one, which is gone for ever. Raises KeyUnusable."""
 
 
 class FileKeyStore:
@@ -57,18 +65,31 @@ class FileKeyStore:
     def state_key(self) -> Ed25519PrivateKey:
         return self._key(STATE)
 
+    def next_state_key(self, make: bool = False) -> Ed25519PrivateKey | None:
+        return self._next_key(STATE, make)
+
+    def drop_next_state_key(self) -> None:
+        with _writing(self._folder):
+            self._next(STATE).unlink(missing_ok=True)
+
     def next_signer(self, role: str, make: bool = False) -> Signer | None:
-        path = self._next(role)
-        if make and not path.exists():
-            _create(path)
-        return CryptoSigner(_load(path)) if path.exists() else None
+        found = self._next_key(role, make)
+        return CryptoSigner(found) if found is not None else None
 
     def promote(self, role: str) -> None:
-        os.replace(self._next(role), self._folder / f"{role}.pem")
+        with _writing(self._folder):
+            os.replace(self._next(role), self._folder / f"{role}.pem")
+
+    def _next_key(self, role: str, make: bool) -> Ed25519PrivateKey | None:
+        path = self._next(role)
+        if make and not path.exists():
+            with _writing(self._folder):
+                _create(path)
+        return _load(path) if path.exists() else None
 
     def _next(self, role: str) -> Path:
-        if role not in ROLES:
-            raise ValueError(f"no key of role {role!r} can be rotated; known: {', '.join(ROLES)}")
+        if role not in (*ROLES, STATE):
+            raise ValueError(f"no key of role {role!r} can be rotated; known: {', '.join((*ROLES, STATE))}")
         return self._folder / f"{role}.next.pem"
 
     def _key(self, name: str) -> Ed25519PrivateKey:
@@ -78,6 +99,18 @@ class FileKeyStore:
         if not path.exists():
             _create(path)
         return _load(path)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Say what to do where keys cannot be written, as from a secret that is mounted for reading."""
+    try:
+        yield
+    except OSError as error:
+        raise KeyUnusable(
+            f"keys in {folder} cannot be changed here ({error.strerror}); rotate where the folder can be written, or "
+            "put the next key there by hand"
+        ) from error
 
 
 def _load(path: Path) -> Ed25519PrivateKey:

@@ -24,7 +24,9 @@ from services.releases.terminal import console, print_json
 
 SERVICE = "releases"
 CONTENT = "content"
-ROLES = ("root", "targets", "snapshot", "timestamp")
+STATE = "state"
+ROLES = ("root", "targets", "snapshot", "timestamp", STATE)
+DAY_S = 86_400
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -41,9 +43,12 @@ def show(
     token: TokenOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Master key generations, and how many content keys each of them wraps."""
+    """Master key generations with what each of them wraps, and the keys of the state document."""
     with platform_client(SERVICE, state, url, token) as platform:
-        _print(platform.get("/v1/content-keys"), as_json)
+        found = {**platform.get("/v1/content-keys"), "state_keys": platform.get("/v1/state-keys")}
+    _print(found, as_json)
+    if not as_json:
+        _print_state_keys(found["state_keys"])
 
 
 @app.command(
@@ -52,6 +57,9 @@ def show(
 def rotate(
     reason: ReasonOption,
     role: Annotated[str, typer.Option(help=f"content (the master key), or {', '.join(ROLES)}.")] = CONTENT,
+    overlap_days: Annotated[
+        float, typer.Option(min=0, max=365, help="With --role state: how long the old key signs too. 0: not at all.")
+    ] = 30.0,
     state: StateOption = DEFAULT_STATE,
     url: UrlOption = "",
     token: TokenOption = "",
@@ -60,7 +68,7 @@ def rotate(
     """Make the next key. The first master key turns sealing on.
 
     A new master key wraps every content key at once. A new signing key takes over, and the old one signs nothing any
-    more.
+    more; that of the state document signs beside the new one for --overlap-days.
     """
     if role not in (CONTENT, *ROLES):
         fail(f"no key has the role {role!r}; known: {', '.join((CONTENT, *ROLES))}", EXIT_USAGE)
@@ -68,7 +76,8 @@ def rotate(
         if role == CONTENT:
             _print(platform.post("/v1/content-keys/rotations", {"reason": reason}), as_json)
             return
-        platform.request("POST", "/v1/signing-keys/rotations", json={"role": role, "reason": reason})
+        body = {"role": role, "reason": reason, "overlap_s": round(overlap_days * DAY_S)}
+        platform.request("POST", "/v1/signing-keys/rotations", json=body)
     print_json({"rotated": role}) if as_json else console().print(f"{role}: a new key signs from now on")
 
 
@@ -78,23 +87,40 @@ def revoke(
     generation: Annotated[int, typer.Option(min=0, help="Destroy an old master key that wraps nothing.")] = 0,
     bundle: Annotated[str, typer.Option(help="Digest: nobody gets this bundle's keys any more.")] = "",
     device: Annotated[str, typer.Option(help="Device id: it gets no key any more.")] = "",
+    state_key: Annotated[
+        str, typer.Option(help="Public key, or its beginning: it signs the state document no more.")
+    ] = "",
     lift: Annotated[bool, typer.Option("--lift", help="With --device: allow it again, also with a new chip.")] = False,
     state: StateOption = DEFAULT_STATE,
     url: UrlOption = "",
     token: TokenOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Take a key away: a master key generation, a bundle's content keys, or a device's right to any.
+    """Take a key away: a master key generation, a bundle's content keys, a device's right to any, a state key.
 
     What runs on devices goes on: `edgeloop release` commands stop a bundle.
     """
-    named = {"generation": generation, "digest": bundle, "device_id": device}
+    named = {"generation": generation, "digest": bundle, "device_id": device, "public": state_key}
     given = {name: value for name, value in named.items() if value}
     if len(given) != 1 or (lift and not device):
-        fail("give exactly one of --generation, --bundle and --device (--lift with --device only)", EXIT_USAGE)
+        options = "--generation, --bundle, --device and --state-key"
+        fail(f"give exactly one of {options} (--lift with --device only)", EXIT_USAGE)
     with platform_client(SERVICE, state, url, token) as platform:
+        if state_key:
+            left = platform.post("/v1/state-keys/revocations", {"public": state_key, "reason": reason})
+            print_json(left) if as_json else _print_state_keys(left)
+            return
         body = {**given, "lift": lift, "reason": reason}
         _print(platform.post("/v1/content-keys/revocations", body), as_json)
+
+
+def _print_state_keys(found: Any) -> None:  # Any: JSON
+    table = Table("state key", "since", "signs", box=None)
+    for one in found["keys"]:
+        until = f" until {one['until'][:16]}" if one["until"] else ""
+        signs = f"ended {one['ended'][:16]}" if one["ended"] else f"{'yes' if one['signs'] else 'no'}{until}"
+        table.add_row(one["public"], one["created"][:16], signs)
+    console().print(table)
 
 
 def _print(found: Any, as_json: bool) -> None:  # Any: JSON

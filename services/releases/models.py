@@ -71,6 +71,18 @@ class Device(Base):
     last_feedback: Mapped[float | None] = mapped_column(Float)
     sealing_key: Mapped[str | None] = mapped_column(Text)
     keys_barred: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    revoked_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+
+
+class RetiredDeviceKey(Base):
+    """A key that a device had before; it never opens anything again, for whoever has it."""
+
+    __tablename__ = "retired_device_keys"
+    __table_args__ = (Index("ix_retired_device_keys_device_id", "device_id"), {"schema": SCHEMA})
+
+    public_key: Mapped[str] = mapped_column(Text, primary_key=True)
+    device_id: Mapped[str] = mapped_column(Text, _reference("devices.id"))
+    retired_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=NOW)
 
 
 class ContentKey(Base):
@@ -290,6 +302,19 @@ class Control(Base):
     kill_reason: Mapped[str] = mapped_column(Text)
     security_epoch_floor: Mapped[int] = mapped_column(Integer)
     baseline_digest: Mapped[str | None] = mapped_column(Text)
+
+
+class StateKeyRow(Base):
+    """A key of the state document. It signs up to `until_at` where one follows it, and never again after `ended_at`."""
+
+    __tablename__ = "state_keys"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    public: Mapped[str] = mapped_column(Text, primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    until_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    ended_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    last_epoch: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class StateDocument(Base):

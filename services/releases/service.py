@@ -12,13 +12,12 @@ from sqlalchemy.orm import Session
 
 from contracts.clock import Clock, clock_from_environment
 from contracts.state import public_text
+from contracts.state_keys import STATE_KEY_TARGET
 from services.kit.settings import settings
 from services.kit.storage import ObjectStore, store
 from services.releases.keys import FileKeyStore, KeyStore
 from services.releases.tuf_repository import UpdateRepository
 from services.releases.wrapping_keys import FileWrappingKeys, GivenWrappingKeys, WrappingKeys
-
-STATE_KEY_TARGET = "state-key.json"
 
 
 def keys() -> KeyStore:

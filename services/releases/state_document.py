@@ -25,11 +25,11 @@ from sqlalchemy.orm import Session
 from contracts.state import DeviceState, RolloutEntry, Target, sign_state
 from contracts.wire.releases import RolloutState
 from services.kit.streams import connection
-from services.releases import service
 from services.releases.audience import audience_of
 from services.releases.domain.machine import ACTIVE
 from services.releases.limits import STATE
 from services.releases.models import BundleRow, Control, LayerRow, RolloutRow, StageRow, StateDocument
+from services.releases.state_signers import signers
 
 CACHE_KEY = "releases:state"
 CONTROL_ID = 1
@@ -74,7 +74,7 @@ def publish(session: Session) -> Served:
         baseline=_baseline(session, control),
         rollouts=tuple(_entries(session)),
     )
-    served = Served(control.epoch, sign_state(state, service.keys().state_key()))
+    served = Served(control.epoch, sign_state(state, *signers(session)))
     session.add(_row(served, state))
     session.execute(delete(StateDocument).where(StateDocument.epoch < _oldest_kept(session)))
     event.listen(session, "after_commit", lambda _session: remember(served), once=True)

@@ -11,7 +11,7 @@ from sqlalchemy import delete
 
 from services.kit.database import transaction, try_lock
 from services.kit.tasks import beat, task
-from services.releases import production, service, state_document, ticks
+from services.releases import production, service, state_document, state_keys, ticks
 from services.releases.limits import DEVICE, STATE
 from services.releases.models import FeedbackItem
 
@@ -30,6 +30,7 @@ def renew() -> None:
     with transaction() as session:
         if try_lock(session, "releases.renew"):
             service.writable_repository(session).refresh()
+            state_keys.settle(session)
             state_document.renew_if_aged(session)
 
 

@@ -16,8 +16,8 @@ from services.releases.models import BundleRow, RolloutRow, StageRow
 def page(session: Session, request: PageRequest) -> Sequence[RolloutRow]:
     """Rollouts, newest first, one more than the page."""
     query = select(RolloutRow).order_by(RolloutRow.created.desc(), RolloutRow.id).limit(request.limit + 1)
-    if request.after:
-        created, last_id = float(request.after[0]), str(request.after[1])
+    if request.after is not None:
+        created, last_id = request.key(float, str)
         older = (RolloutRow.created < created) | ((RolloutRow.created == created) & (RolloutRow.id > last_id))
         query = query.where(older)
     return session.scalars(query).all()

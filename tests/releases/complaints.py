@@ -125,4 +125,23 @@ BAD_INPUT: dict[str, tuple[str, ...]] = {
     "a bundle for another NPU": (
         PLATFORM + "test_rollout_actions.py::test_a_bundle_for_nobody_is_refused_with_the_reason",
     ),
+    "any message of any API": (
+        "tests/api/test_schemathesis.py::test_no_operation_fails_or_breaks_its_schema",
+        "tests/api/test_coverage.py::test_every_operation_that_is_served_is_fuzzed",
+    ),
+    "a caller who may not, or whose things these are not": (
+        "tests/api/test_callers.py::test_no_caller_gets_more_than_the_scope_of_the_route_allows",
+        "tests/api/test_callers.py::test_a_device_reaches_nothing_that_is_another_devices",
+    ),
+    "a key of the state document that ended": (
+        PLATFORM + "test_state_keys.py::test_a_replay_under_the_old_key_after_its_end_is_refused",
+        PLATFORM + "test_state_keys.py::test_an_older_list_of_keys_is_refused_also_after_a_restart",
+        PLATFORM + "test_state_keys.py::test_a_device_that_was_offline_during_the_whole_rotation_comes_back",
+    ),
+    "a device key that was given up": (
+        PLATFORM + "test_device_keys.py::test_a_key_that_was_given_up_or_is_anothers_is_never_taken_again",
+    ),
+    "a token that is revoked while the cache is down": (
+        "tests/kit/test_revocations.py::test_without_a_worker_the_bound_is_memory_and_the_lateness_of_a_sweep",
+    ),
 }

@@ -25,6 +25,7 @@ from services.releases.ddi.messages import Confirmation, Execution, Feedback, Fi
 from services.releases.ddi.states import CANCELED, CANCELING, DENIED, FAILED, FINISHED, LIVE, OPEN, WAITING
 from services.releases.errors import ActionGone
 from services.releases.models import DdiAction, DdiDevice, Device, RolloutRow
+from services.releases.state_signers import verifiers
 
 MOST_HISTORY = 1_000
 STAGES = {Execution.DOWNLOADED: InstallStage.DOWNLOADED, Execution.PROCEEDING: InstallStage.INSTALLED}
@@ -93,7 +94,7 @@ def consent(action: DdiAction, said: Confirmation, details: Sequence[str]) -> No
 
 def _wanted(session: Session, device: Device) -> Target | None:
     served = state_document.latest(session) or state_document.publish(session)
-    state = verify_state(served.document, service.keys().state_key().public_key(), 0)
+    state = verify_state(served.document, verifiers(session), 0)
     if state.killed:
         return None
     return choose_target(state, device.id, DeviceTags.model_validate(device.tags), device.agent_version)

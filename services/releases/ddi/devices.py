@@ -37,7 +37,9 @@ def speaks_ddi(scope: str) -> Any:  # Any: as FastAPI's own Depends
 
 
 def device_of(session: Session, subject: Subject, tenant: str, controller_id: str) -> tuple[Device, DdiDevice]:
-    """The device, locked. A gateway's devices are registered at first contact; a device's token is for itself alone."""
+    """The device, locked. A gateway's devices are registered at first contact; a device's token is for itself alone,
+    and a gateway's is for no device that joined with a key of its own.
+    """
     if tenant.upper() != TENANT:
         raise NotFound(f"there is no tenant {tenant[:64]!r}; this platform has one, {TENANT}")
     if subject.kind == "device" and subject.id != controller_id:
@@ -47,6 +49,10 @@ def device_of(session: Session, subject: Subject, tenant: str, controller_id: st
     device = session.get(Device, controller_id, with_for_update={"key_share": True})
     if device is None:
         raise NotFound(f"no device has the identity {controller_id[:64]}; enrol it")
+    if subject.kind != "device" and device.public_key != _mark(controller_id):
+        raise Unauthorized("this device joined with a key of its own; it speaks for itself, with its own token")
+    if device.revoked_at is not None:
+        raise Unauthorized("this device was revoked; ask an operator")
     session.execute(insert(DdiDevice).values(device_id=controller_id).on_conflict_do_nothing())
     return device, session.get_one(DdiDevice, controller_id)
 
@@ -76,10 +82,15 @@ def _tags(given: dict[str, str]) -> DeviceTags:
     return DeviceTags.model_validate(good)
 
 
+def _mark(controller_id: str) -> str:
+    """What stands in place of a key for a device that a gateway brought."""
+    return f"ddi:{controller_id}"
+
+
 def _register(session: Session, controller_id: str) -> None:
     statement = insert(Device).values(
         id=controller_id,
-        public_key=f"ddi:{controller_id}",
+        public_key=_mark(controller_id),
         device_class=UNKNOWN.device_class,
         tags=UNKNOWN.model_dump(),
         agent_version="ddi",

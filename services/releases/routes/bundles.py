@@ -65,8 +65,8 @@ def upload_bundle(
 def list_bundles(_subject: Reader, session: SessionDep, request: PageDep) -> Page[BundleRecord]:
     """Bundles, newest first."""
     query = select(BundleRow).order_by(BundleRow.created.desc(), BundleRow.digest).limit(request.limit + 1)
-    if request.after:
-        created, digest = float(request.after[0]), str(request.after[1])
+    if request.after is not None:
+        created, digest = request.key(float, str)
         same = (BundleRow.created == created) & (BundleRow.digest > digest)
         query = query.where((BundleRow.created < created) | same)
     rows = session.scalars(query).all()

@@ -87,7 +87,7 @@ def ddi_poll(tenant: Tenant, controller_id: Controller, subject: Reader, session
     return {"config": {"polling": {"sleep": SLEEP}}, "_links": links}
 
 
-@router.put(BASE + "/configData")
+@router.put(BASE + "/configData", response_class=Response)
 def ddi_config_data(
     tenant: Tenant, controller_id: Controller, config: ConfigData, subject: Writer, session: SessionDep
 ) -> Response:
@@ -108,7 +108,11 @@ def ddi_deployment(
     return _job(session, request, tenant, controller_id, action, "deployment")
 
 
-@router.post(BASE + "/deploymentBase/{action_id}/feedback", responses=declare(ActionGone, TooManyRequests))
+@router.post(
+    BASE + "/deploymentBase/{action_id}/feedback",
+    response_class=Response,
+    responses=declare(ActionGone, TooManyRequests),
+)
 def ddi_deployment_feedback(
     tenant: Tenant, controller_id: Controller, action_id: Number, said: Feedback, subject: Writer, session: SessionDep
 ) -> Response:
@@ -128,7 +132,9 @@ def ddi_cancel(
     return {"id": str(action.id), "cancelAction": {"stopId": str(action.id)}}
 
 
-@router.post(BASE + "/cancelAction/{action_id}/feedback", responses=declare(ActionGone, TooManyRequests))
+@router.post(
+    BASE + "/cancelAction/{action_id}/feedback", response_class=Response, responses=declare(ActionGone, TooManyRequests)
+)
 def ddi_cancel_feedback(
     tenant: Tenant, controller_id: Controller, action_id: Number, said: Feedback, subject: Writer, session: SessionDep
 ) -> Response:
@@ -167,7 +173,11 @@ def ddi_confirmation(
     return _job(session, request, tenant, controller_id, action, "confirmation")
 
 
-@router.post(BASE + "/confirmationBase/{action_id}/feedback", responses=declare(ActionGone, TooManyRequests))
+@router.post(
+    BASE + "/confirmationBase/{action_id}/feedback",
+    response_class=Response,
+    responses=declare(ActionGone, TooManyRequests),
+)
 def ddi_confirmation_feedback(
     tenant: Tenant,
     controller_id: Controller,
@@ -182,7 +192,7 @@ def ddi_confirmation_feedback(
     return Response()
 
 
-@router.post(BASE + "/confirmationBase/activateAutoConfirm")
+@router.post(BASE + "/confirmationBase/activateAutoConfirm", response_class=Response)
 def ddi_activate_auto_confirm(
     tenant: Tenant, controller_id: Controller, subject: Writer, session: SessionDep
 ) -> Response:
@@ -190,7 +200,7 @@ def ddi_activate_auto_confirm(
     return _set_auto_confirm(device_of(session, subject, tenant, controller_id)[1], True)
 
 
-@router.post(BASE + "/confirmationBase/deactivateAutoConfirm")
+@router.post(BASE + "/confirmationBase/deactivateAutoConfirm", response_class=Response)
 def ddi_deactivate_auto_confirm(
     tenant: Tenant, controller_id: Controller, subject: Writer, session: SessionDep
 ) -> Response:

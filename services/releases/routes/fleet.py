@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from sqlalchemy import select
 
 from contracts.wire.devices import DeviceDetail
-from contracts.wire.enrolment import EnrolmentTokenRequest
+from contracts.wire.enrolment import DeviceRevocation, DeviceStanding, EnrolmentTokenRequest
 from contracts.wire.releases import DeviceList, KillSwitch
 from contracts.wire.settings import HeldSettings
 from services.kit import audit, audit_chain
@@ -17,7 +17,7 @@ from services.kit.database import SessionDep
 from services.kit.models import AuditEntry
 from services.kit.pages import Page, PageDep, page_of
 from services.kit.problems import Forbidden, declare
-from services.releases import control, decisions, device_detail, enrolment, fleet, held
+from services.releases import control, decisions, device_detail, device_standing, enrolment, fleet, held
 from services.releases.errors import UnknownDevice
 from services.releases.models import Alert, Control
 from services.releases.routes.device import SEEN
@@ -115,6 +115,12 @@ def get_device(device_id: str, _subject: Reader, session: SessionDep) -> DeviceD
     return device_detail.view(session, device_detail.find(session, device_id))
 
 
+@router.post("/v1/devices/{device_id}/revocations", status_code=201, responses=declare(UnknownDevice))
+def revoke_device(device_id: str, request: DeviceRevocation, subject: Writer, session: SessionDep) -> DeviceStanding:
+    """Take a device's right to speak: its tokens end, it gets no key and joins no more; or allow it to join again."""
+    return device_standing.set_revoked(session, subject, device_id, request)
+
+
 @router.get("/v1/kill-switch")
 def get_kill_switch(_subject: Reader, session: SessionDep) -> KillSwitchState:
     """Whether the fleet is stopped."""
@@ -138,8 +144,8 @@ def set_kill_switch(request: KillSwitch, subject: Halter, session: SessionDep) -
 def list_alerts(_subject: Reader, session: SessionDep, request: PageDep) -> Page[AlertItem]:
     """What a person should know, newest first."""
     query = select(Alert).order_by(Alert.id.desc()).limit(request.limit + 1)
-    if request.after:
-        query = query.where(Alert.id < int(request.after[0]))
+    if request.after is not None:
+        query = query.where(Alert.id < request.key(int)[0])
     return page_of(session.scalars(query).all(), request, _alert, lambda row: (row.id,))
 
 
@@ -156,7 +162,7 @@ def list_audit(
 
     `subject` picks one thing (`rollout:r-1234`), `actor` one holder (`operator:ada`), `action` what begins so.
     """
-    before = int(request.after[0]) if request.after else None
+    before = request.key(int)[0] if request.after is not None else None
     rows = audit.entries(session, subject=subject, actor=actor, action=action, before=before, limit=request.limit + 1)
     return page_of(rows, request, _audit, lambda row: (row.id,))
 

@@ -29,8 +29,8 @@ def create_layer(request: LayerRequest, subject: Writer, session: SessionDep) ->
 def list_layers(_subject: Reader, session: SessionDep, request: PageDep) -> Page[Layer]:
     """Layers by name, with the rollouts that hold a part of them."""
     query = select(LayerRow).order_by(LayerRow.name).limit(request.limit + 1)
-    if request.after:
-        query = query.where(LayerRow.name > str(request.after[0]))
+    if request.after is not None:
+        query = query.where(LayerRow.name > request.key(str)[0])
     rows = session.scalars(query).all()
     return page_of(rows, request, lambda row: _view(session, row), lambda row: (row.name,))
 

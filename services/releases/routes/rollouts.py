@@ -108,8 +108,8 @@ def list_decisions(rollout_id: str, _subject: Reader, session: SessionDep, reque
     """Every look that said something new, newest first, with inputs, bounds, alpha and code version."""
     _find(session, rollout_id)
     query = select(DecisionRow).where(DecisionRow.rollout_id == rollout_id).order_by(DecisionRow.id.desc())
-    if request.after:
-        query = query.where(DecisionRow.id < int(request.after[0]))
+    if request.after is not None:
+        query = query.where(DecisionRow.id < request.key(int)[0])
     rows = session.scalars(query.limit(request.limit + 1)).all()
     return page_of(
         rows,

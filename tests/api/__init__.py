@@ -1,0 +1,1 @@
+"""The whole API at once: every operation fuzzed, every operation against every caller."""
