@@ -13,6 +13,8 @@ from contracts.wire.builds import (
 from contracts.wire.curation import (
     Cluster,
     ClusterList,
+    ClusterMap,
+    ClusterPoint,
     Coverage,
     CoverageState,
     CurationRun,
@@ -64,10 +66,12 @@ from contracts.wire.keys import (
 )
 from contracts.wire.limits import WireLimits
 from contracts.wire.releases import (
+    AlertRecord,
     BundleRecord,
     BundleRegistration,
     DeviceList,
     DeviceRecord,
+    FleetStanding,
     KillSwitch,
     Layer,
     LayerClaim,
@@ -79,6 +83,7 @@ from contracts.wire.releases import (
     RolloutList,
     RolloutRequest,
     RolloutState,
+    RunningCount,
     StageProgress,
 )
 from contracts.wire.telemetry import Accepted, SegmentUpload
@@ -90,6 +95,7 @@ __all__ = [
     "AccountList",
     "AccountRequest",
     "AlarmAction",
+    "AlertRecord",
     "ApiTokenAnswer",
     "ApiTokenList",
     "ApiTokenRecord",
@@ -105,6 +111,8 @@ __all__ = [
     "Cause",
     "Cluster",
     "ClusterList",
+    "ClusterMap",
+    "ClusterPoint",
     "Cohort",
     "CohortDay",
     "CohortList",
@@ -126,6 +134,7 @@ __all__ = [
     "EvaluationSet",
     "EvaluationSetList",
     "FeedbackBatch",
+    "FleetStanding",
     "GateCheck",
     "GateVerdict",
     "HealthReport",
@@ -151,6 +160,7 @@ __all__ = [
     "RolloutList",
     "RolloutRequest",
     "RolloutState",
+    "RunningCount",
     "SegmentUpload",
     "SessionAnswer",
     "SessionFromToken",

@@ -3,6 +3,7 @@
 It answers with the wire models themselves, so a page that works here reads the real contract.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated
@@ -12,11 +13,14 @@ from fastapi.responses import JSONResponse
 
 from contracts.wire import (
     AlarmAction,
+    AlertRecord,
     Build,
     BuildList,
     BuildState,
     Cluster,
     ClusterList,
+    ClusterMap,
+    ClusterPoint,
     Cohort,
     CohortDay,
     CohortList,
@@ -30,6 +34,7 @@ from contracts.wire import (
     DriftAlarm,
     DriftAlarmList,
     DriftState,
+    FleetStanding,
     GateCheck,
     GateVerdict,
     KillSwitch,
@@ -39,6 +44,7 @@ from contracts.wire import (
     Rollout,
     RolloutList,
     RolloutState,
+    RunningCount,
     StageProgress,
 )
 
@@ -512,8 +518,19 @@ def routes(twin: Twin) -> APIRouter:
     router = APIRouter(dependencies=[Depends(guard)])
 
     @router.get("/releases/v1/rollouts")
-    def rollouts() -> RolloutList:
-        return RolloutList(items=tuple(twin.rollouts.values()))
+    def rollouts(digest: str = "") -> RolloutList:
+        return RolloutList(items=tuple(one for one in twin.rollouts.values() if digest in ("", one.digest)))
+
+    @router.get("/releases/v1/standing")
+    def standing() -> FleetStanding:
+        counted = Counter((one.running_digest, one.device_class) for one in twin.devices)
+        named = {one.digest: one.release_version for one in (*twin.builds.values(), *twin.rollouts.values())}
+        running = tuple(
+            RunningCount(digest=digest, version=named.get(digest, ""), device_class=name, devices=count)
+            for (digest, name), count in counted.most_common()
+        )
+        alerts = tuple(AlertRecord.model_validate(one) for one in twin.alerts)
+        return FleetStanding(running=running, killed=twin.killed, kill_reason="smoke", alerts=alerts)
 
     @router.get("/releases/v1/rollouts/{rollout_id}")
     def rollout(rollout_id: str) -> Rollout:
@@ -643,8 +660,9 @@ def routes(twin: Twin) -> APIRouter:
         return {"items": [dict(zip(names, row, strict=True)) for row in shown]}
 
     @router.get("/drift/v1/thresholds")
-    def thresholds(limit: int) -> dict[str, object]:
-        return {"items": twin.thresholds, "next_cursor": None}
+    def thresholds(limit: int, cohorts: str = "") -> dict[str, object]:
+        wanted = [one for one in twin.thresholds if cohorts in ("", one["cohorts"])]
+        return {"items": wanted[:limit], "next_cursor": None}
 
     @router.post("/drift/v1/thresholds")
     def change_threshold(body: dict[str, object]) -> dict[str, object]:
@@ -678,15 +696,40 @@ def routes(twin: Twin) -> APIRouter:
         end = cursor + limit
         return {"items": rows[cursor:end], "next_cursor": str(end) if end < len(rows) else None}
 
+    @router.get("/drift/v1/loudest")
+    def loudest(days: int, cohorts: int) -> dict[str, object]:
+        top: dict[str, float] = {}
+        for row in twin.days:
+            top[row.cohort] = max(top.get(row.cohort, 0.0), row.z or 0.0)
+        names = sorted(top, key=lambda name: (-top[name], name))[:cohorts]
+        last = max((row.day for row in twin.days), default=0)
+        shown = [row for row in twin.days if row.cohort in names and row.day > last - days]
+        return {"items": [row.model_dump(mode="json") for row in shown]}
+
     @router.get("/drift/v1/alarms")
-    def alarms() -> DriftAlarmList:
-        return DriftAlarmList(items=tuple(twin.alarms))
+    def alarms(cohort: str = "") -> DriftAlarmList:
+        return DriftAlarmList(items=tuple(one for one in twin.alarms if not cohort or cohort in one.cohorts))
 
     @router.get("/curation/v1/clusters")
     def clusters(limit: int, cohort: str = "", cursor: int = 0) -> ClusterList:
         wanted = [one for one in twin.clusters if not cohort or cohort in one.cohorts]
         end = cursor + limit
         return ClusterList(items=tuple(wanted[cursor:end]), next_cursor=str(end) if end < len(wanted) else None)
+
+    @router.get("/curation/v1/cluster-map")
+    def cluster_map(cohort: str = "") -> ClusterMap:
+        points = [
+            ClusterPoint(
+                id=one.id,
+                label=one.label,
+                members=one.members,
+                centroid=one.centroid,
+                state=one.coverage.state if one.coverage else None,
+            )
+            for one in twin.clusters
+            if not cohort or cohort in one.cohorts
+        ]
+        return ClusterMap(items=tuple(points[:1_000]), complete=len(points) <= 1_000)
 
     @router.get("/curation/v1/clusters/{cluster_id}")
     def cluster(cluster_id: str) -> dict[str, object]:
