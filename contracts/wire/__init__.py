@@ -14,6 +14,8 @@ from contracts.wire.bundle_report import BundleReport, ProfileReport
 from contracts.wire.curation import (
     Cluster,
     ClusterList,
+    ClusterMap,
+    ClusterPoint,
     Coverage,
     CoverageState,
     CurationRun,
@@ -79,10 +81,12 @@ from contracts.wire.keys import (
 )
 from contracts.wire.limits import WireLimits
 from contracts.wire.releases import (
+    AlertRecord,
     BundleRecord,
     BundleRegistration,
     DeviceList,
     DeviceRecord,
+    FleetStanding,
     KillSwitch,
     Layer,
     LayerClaim,
@@ -94,6 +98,7 @@ from contracts.wire.releases import (
     RolloutList,
     RolloutRequest,
     RolloutState,
+    RunningCount,
     StageProgress,
 )
 from contracts.wire.search import BuildSearch, SearchCandidate, SearchRecord
@@ -110,6 +115,7 @@ __all__ = [
     "AccountReason",
     "AccountRequest",
     "AlarmAction",
+    "AlertRecord",
     "ApiTokenAnswer",
     "ApiTokenList",
     "ApiTokenRecord",
@@ -127,6 +133,8 @@ __all__ = [
     "Cause",
     "Cluster",
     "ClusterList",
+    "ClusterMap",
+    "ClusterPoint",
     "Cohort",
     "CohortDay",
     "CohortList",
@@ -152,6 +160,7 @@ __all__ = [
     "EvaluationSet",
     "EvaluationSetList",
     "FeedbackBatch",
+    "FleetStanding",
     "GateCheck",
     "GateVerdict",
     "HealthReport",
@@ -181,6 +190,7 @@ __all__ = [
     "RolloutList",
     "RolloutRequest",
     "RolloutState",
+    "RunningCount",
     "SearchCandidate",
     "SearchRecord",
     "SegmentUpload",

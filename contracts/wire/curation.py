@@ -60,6 +60,24 @@ class ClusterList(Answer):
     next_cursor: str | None = None
 
 
+class ClusterPoint(Answer):
+    """A cluster as a picture needs it; `state` is of its coverage, null where it was not measured."""
+
+    id: str
+    label: int
+    members: int
+    centroid: Vector
+    state: CoverageState | None = None
+
+
+class ClusterMap(Answer):
+    """Clusters of the latest run, by label; `complete` is False where more exist than are told."""
+
+    items: tuple[ClusterPoint, ...] = ()
+    run_id: str = ""
+    complete: bool = True
+
+
 class CurationRun(Answer):
     """One clustering of the last days."""
 

@@ -202,3 +202,32 @@ class DeviceList(Answer):
 
     items: tuple[DeviceRecord, ...]
     next_cursor: str | None = None
+
+
+class RunningCount(Answer):
+    """So many devices of a class run a bundle. `version` is empty for a bundle that was not released here."""
+
+    digest: str
+    version: str = ""
+    device_class: str
+    devices: int
+
+
+class AlertRecord(Answer):
+    """Something that a person should know. `created` is clock time."""
+
+    id: int
+    kind: str
+    subject: str
+    detail: str
+    created: float
+
+
+class FleetStanding(Answer):
+    """The fleet at a glance, largest counts first; `complete` is False where small ones are left out."""
+
+    running: tuple[RunningCount, ...] = ()
+    complete: bool = True
+    killed: bool = False
+    kill_reason: str = ""
+    alerts: tuple[AlertRecord, ...] = ()

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0040_state_keys"
-down_revision = "0019_outbox_trace"
+down_revision = "0052_gate_limits"
 branch_labels = None
 depends_on = None
 

@@ -1,6 +1,6 @@
 """The compiler's report of a stored bundle: memory map, timeline, placement, sizes; what `edgeloop inspect` shows.
 
-Read back from the bundle itself, which never changes, so the summary is kept beside it under the same digest.
+Read back from the bundle itself, which never changes, so what was read is kept beside it under the same digest.
 """
 
 from __future__ import annotations
@@ -35,7 +35,16 @@ def report(row: BuildRow) -> BundleReport:
 
 
 def profile(row: BuildRow, number: int) -> ProfileReport:
-    """One program at one input size in full; raises NotReady and NoSuchProfile."""
+    """One program at one input size in full, kept like the summary; raises NotReady and NoSuchProfile."""
+    key = f"builds/reports/{row.digest}.v{REPORTS.version}.{number}.json"
+    if row.bundle_key and store().exists(key):
+        return ProfileReport.model_validate_json(store().get(key))
+    made = _profile(row, number)
+    store().put(key, made.model_dump_json().encode())
+    return made
+
+
+def _profile(row: BuildRow, number: int) -> ProfileReport:
     view = view_file(store().path(service.bundle_key(row)))
     pairs = _pairs(view)
     if number >= len(pairs):

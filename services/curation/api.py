@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from contracts.clock import clock_from_environment
-from contracts.wire.curation import ApplyRequest, EvaluationVectorBatch, TrainingVectorBatch
+from contracts.wire.curation import ApplyRequest, ClusterMap, EvaluationVectorBatch, TrainingVectorBatch
 from contracts.wire.settings import HeldSettings
 from services.curation import evaluation, held, queries, runs, service, standins
 from services.curation.applying import PlanMismatch, PlanNotReady, PlanStale, WouldWipeOut, apply_plan
@@ -76,15 +76,22 @@ def list_clusters(
     run = _run(session, run_id)
     if run is None:
         return ClusterPage(items=[])
-    rows = queries.clusters(session, run.id, page, cohort)
-    made = page_of(rows, page, lambda row: queries.cluster(session, row), lambda row: (row.label,))
+    rows = queries.clusters(session, run, page, cohort)
+    made = page_of(rows, page, queries.listed, lambda one: (one[0].label,))
     return ClusterPage(items=made.items, next_cursor=made.next_cursor, run_id=run.id)
+
+
+@router.get("/v1/cluster-map", responses=declare(NoSuchRun))
+def get_cluster_map(_: Reader, session: SessionDep, run_id: RunId = None, cohort: CohortName = None) -> ClusterMap:
+    """Where the clusters of a run lie, for a picture, in one answer. With `cohort` those that have members of it."""
+    run = _run(session, run_id)
+    return ClusterMap() if run is None else queries.cluster_map(session, run, cohort)
 
 
 @router.get("/v1/clusters/{cluster_id}", responses=declare(NoSuchCluster))
 def get_cluster(_: Reader, session: SessionDep, cluster_id: Name) -> ClusterDetail:
     """One cluster with its members, hardest first."""
-    return queries.cluster(session, _cluster(session, cluster_id), members=True)
+    return queries.cluster(session, _cluster(session, cluster_id))
 
 
 @router.get("/v1/clusters/{cluster_id}/stand-ins", responses=declare(NoSuchCluster))

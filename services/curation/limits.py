@@ -26,6 +26,7 @@ class CurationLimits:
     leaks_told: int = 20
     epsilon_sample: int = 2_000
     detail_members: int = 200
+    map_points: int = 1_000
     stand_ins: int = 40
     runs_kept: int = 50
     members_kept: int = 5_000_000

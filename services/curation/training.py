@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, Select, func, literal, or_, select, true, tuple_
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from contracts.features import VECTOR_LENGTH
 from contracts.wire.curation import TrainingVectorBatch
@@ -23,6 +23,9 @@ from services.curation import vectors
 from services.curation.domain.coverage import eps_cov, judged, nearest_distance, tightened
 from services.curation.limits import LIMITS, CurationSettings
 from services.curation.models import ClusterRow, CoverageRow, Member, Run, TrainingSet
+
+LATER = (defer(TrainingSet.matrix), defer(TrainingSet.videos), defer(TrainingSet.conditions))
+"""Megabytes that only those need who compare vectors."""
 
 
 class RevisionTaken(ValueError):
@@ -63,19 +66,31 @@ def add_training_set(session: Session, batch: TrainingVectorBatch, now: float, s
     return True
 
 
-def latest_revision(session: Session, embedding_id: str | None = None) -> TrainingSet | None:
-    """Return the training set that was posted last: of an embedding, or one that does not tell its own."""
+def latest_revision(
+    session: Session, embedding_id: str | None = None, *, vectors_later: bool = False
+) -> TrainingSet | None:
+    """Return the training set that was posted last: of an embedding, or one that does not tell its own.
+
+    With `vectors_later` its vectors are read only once they are asked for.
+    """
     newest = select(TrainingSet).where(_comparable(embedding_id)).order_by(TrainingSet.ordinal.desc())
-    return session.scalar(newest.limit(1))
+    return session.scalar(newest.options(*(LATER if vectors_later else ())).limit(1))
+
+
+def newest_revision(embedding_id: str | None) -> Select[str]:
+    """Return the query for the name of `latest_revision`."""
+    names = select(TrainingSet.revision).where(_comparable(embedding_id))
+    return names.order_by(TrainingSet.ordinal.desc()).limit(1)
 
 
 def revision_before(session: Session, training_set: TrainingSet, embedding_id: str | None = None) -> TrainingSet | None:
-    """Return its parent, or the one posted before it."""
+    """Return its parent, or the one posted before it; its vectors are read only once they are asked for."""
     if training_set.parent is not None:
-        parent = session.get(TrainingSet, training_set.parent)
+        parent = session.get(TrainingSet, training_set.parent, options=LATER)
         if parent is not None:
             return parent
-    earlier = select(TrainingSet).where(TrainingSet.ordinal < training_set.ordinal, _comparable(embedding_id))
+    older = (TrainingSet.ordinal < training_set.ordinal, _comparable(embedding_id))
+    earlier = select(TrainingSet).options(*LATER).where(*older)
     return session.scalar(earlier.order_by(TrainingSet.ordinal.desc()).limit(1))
 
 
@@ -163,13 +178,19 @@ def _chain(session: Session, revision: str | None, embedding_id: str | None = No
     """The training set of `revision` and its parents, nearest first. Unknown parents, rings and another embedding
     end the chain.
     """
+    if revision is None:
+        return []
+    start = select(TrainingSet.revision, TrainingSet.parent, literal(0).label("step"))
+    told = start.where(TrainingSet.revision == revision).cte("chain", recursive=True)
+    further = select(TrainingSet.revision, TrainingSet.parent, told.c.step + 1)
+    followed = further.join(told, TrainingSet.revision == told.c.parent).where(told.c.step + 1 < LIMITS.chain)
+    names = told.union_all(followed)
+    query = select(TrainingSet).join(names, names.c.revision == TrainingSet.revision).order_by(names.c.step)
     chain: list[TrainingSet] = []
-    while revision is not None and len(chain) < LIMITS.chain:
-        found = session.get(TrainingSet, revision)
-        if found is None or found in chain or _apart(found.embedding_id, embedding_id):
+    for found in session.scalars(query):
+        if found in chain or _apart(found.embedding_id, embedding_id):
             break
         chain.append(found)
-        revision = found.parent
     return chain
 
 

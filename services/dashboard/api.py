@@ -27,7 +27,7 @@ from services.dashboard import (
     snapshot,
 )
 from services.dashboard.assets import PREFIX, asset
-from services.dashboard.fleet import fleet_table, release_names
+from services.dashboard.fleet import fleet_table
 from services.dashboard.guard import Operator
 from services.dashboard.languages import _
 from services.dashboard.loop import stations
@@ -81,6 +81,12 @@ async def drift_figure(operator: Operator) -> Response:
     if isinstance(days, Missing):
         return JSONResponse({"data": [], "empty": _("No chart: the service %(why)s", why=days.reason)}, headers=HEADERS)
     return JSONResponse(charts.drift_figure(days.value.items), headers=HEADERS)
+
+
+@router.get("/fragments/now")
+async def everything(operator: Operator) -> Response:
+    """All panels of the overview in one answer, so that an open page asks once a second and not once a panel."""
+    return page("now.html", session=operator, fragments=FRAGMENTS, **await _context(operator))
 
 
 @router.get("/fragments/{name}")
@@ -139,11 +145,5 @@ def static_file(request: Request, tag: str, name: str) -> Response:
 async def _context(operator: Session) -> dict[str, Any]:  # Any: whatever the templates show
     async with platform_of(operator) as platform:
         taken = await snapshot.take(platform)
-    rollouts = () if isinstance(taken.rollouts, Missing) else taken.rollouts.value.items
-    builds = () if isinstance(taken.builds, Missing) else taken.builds.value.items
-    devices = () if isinstance(taken.devices, Missing) else taken.devices.value.items
-    return {
-        "snapshot": taken,
-        "stations": stations(taken),
-        "fleet": fleet_table(devices, release_names(rollouts, builds)),
-    }
+    running = () if isinstance(taken.standing, Missing) else taken.standing.value.running
+    return {"snapshot": taken, "stations": stations(taken), "fleet": fleet_table(running)}

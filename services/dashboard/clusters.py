@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from contracts.wire import Cluster, ClusterList
+from contracts.wire import Cluster, ClusterList, ClusterMap, ClusterPoint
 from contracts.wire.base import Answer
 from services.dashboard.guard import Operator
 from services.dashboard.languages import _
@@ -94,7 +94,7 @@ class CoverageReport(Answer):
 class Shape:
     """A cluster in the picture. `points` are the corners of a square or a triangle, empty for a circle."""
 
-    cluster: Cluster
+    cluster: ClusterPoint
     x: float
     y: float
     size: float
@@ -102,13 +102,13 @@ class Shape:
     points: str
 
 
-def shapes(clusters: Sequence[Cluster], found: Plane) -> tuple[Shape, ...]:
+def shapes(clusters: Sequence[ClusterPoint], found: Plane) -> tuple[Shape, ...]:
     """Clusters as shapes, the larger ones first, so that small ones lie above them."""
     most = max((cluster.members for cluster in clusters), default=1)
     made = []
     for cluster, (x, y) in zip(clusters, found.points, strict=True):
         size = SMALLEST + (LARGEST - SMALLEST) * math.sqrt(cluster.members / max(most, 1))
-        look = standing(cluster.coverage.state) if cluster.coverage else "unknown"
+        look = standing(cluster.state) if cluster.state else "unknown"
         made.append(Shape(cluster, x, y, size, look, _corners(look, x, y, size)))
     return tuple(sorted(made, key=lambda shape: (-shape.size, shape.cluster.label)))
 
@@ -134,7 +134,7 @@ async def show_clusters(operator: Operator, cohort: Text = "", cursor: Cursor = 
     async with Platform(settings().base_url, operator.token) as platform:
         found, drawn, coverage = await asyncio.gather(
             platform.get(ClusterList, "/curation/v1/clusters", limit=LIMITS.page_rows, **asked),
-            platform.pages(ClusterList, "/curation/v1/clusters", LIMITS.map_pages, limit=200, **given),
+            platform.get(ClusterMap, "/curation/v1/cluster-map", **given),
             platform.get(CoverageReport, "/curation/v1/coverage"),
         )
     following = None if isinstance(found, Missing) else found.value.next_cursor

@@ -148,14 +148,14 @@ async def show_cohort(operator: Operator, device_class: str, scene: str) -> Resp
         first = max(0, newest - LIMITS.chart_days)
         days, alarms, clusters, known, changes = await asyncio.gather(
             platform.pages(DayDetails, "/drift/v1/series", 2, limit=200, cohort=cohort, from_day=first),
-            platform.get(DriftAlarmList, "/drift/v1/alarms", limit=200),
+            platform.get(DriftAlarmList, "/drift/v1/alarms", limit=LIMITS.page_rows, cohort=cohort),
             platform.get(ClusterList, "/curation/v1/clusters", limit=LIMITS.list_rows, cohort=cohort),
             platform.get(SettingList, "/drift/v1/settings"),
             platform.get(ChangeList, "/drift/v1/thresholds", limit=200),
         )
     rows = () if isinstance(days, Missing) else tuple(reversed(days.value.items))
     limit = _threshold(rows, known, changes)
-    named = () if isinstance(alarms, Missing) else tuple(one for one in alarms.value.items if cohort in one.cohorts)
+    named = () if isinstance(alarms, Missing) else alarms.value.items
     return page(
         "drift_cohort.html",
         status=(days.status or 503) if isinstance(days, Missing) else 200 if rows else 404,
@@ -182,9 +182,7 @@ async def _days_of(platform: Platform, found: Loaded[CohortList] | Missing) -> L
     last = max((one.latest.day for one in found.value.items if one.latest), default=0)
     bounds = {"from_cohort": names[0], "to_cohort": names[-1]}
     first = max(0, last - LIMITS.heat_days + 1)
-    return await platform.pages(
-        CohortDays, "/drift/v1/series", LIMITS.device_pages, limit=200, from_day=first, **bounds
-    )
+    return await platform.pages(CohortDays, "/drift/v1/series", LIMITS.list_pages, limit=200, from_day=first, **bounds)
 
 
 def _table(found: Loaded[CohortList] | Missing, days: Loaded[CohortDays] | Missing | None) -> HeatMap | None:

@@ -141,10 +141,12 @@ async def change(
 
 async def _newest(platform: Platform, cohorts: str) -> dict[str, float] | Missing:
     """The values that hold for these cohorts by now, so that a change of one keeps the others."""
-    found = await platform.pages(ChangeList, "/drift/v1/thresholds", LIMITS.device_pages, limit=200)
+    if not cohorts:
+        return {}
+    found = await platform.get(ChangeList, "/drift/v1/thresholds", limit=1, cohorts=cohorts)
     if isinstance(found, Missing):
         return found
-    return next((item.values for item in found.value.items if item.cohorts == cohorts), {})
+    return next((item.values for item in found.value.items), {})
 
 
 async def _form(

@@ -1,12 +1,13 @@
-"""The fleet as a table: which release runs on which device class, and the names of releases."""
+"""The fleet as a table: which release runs on which device class."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from contracts.wire import Build, DeviceRecord, Rollout
+from contracts.wire import RunningCount
+from services.dashboard.limits import LIMITS
 
 BUILT_IN = "built-in"
 
@@ -24,29 +25,31 @@ class FleetRow:
 
 @dataclass(frozen=True)
 class FleetTable:
-    """Releases down, device classes across; `share` of the row that most devices run."""
+    """Releases down, device classes across, at most `LIMITS.fleet_rows` of them.
+
+    `releases` counts all; `further` are the devices of those that are not shown.
+    """
 
     classes: tuple[str, ...]
     rows: tuple[FleetRow, ...]
     devices: int
+    releases: int
+    further: int
 
 
-def release_names(rollouts: Iterable[Rollout], builds: Iterable[Build]) -> dict[str, str]:
-    """Digest -> release version, from everything that names both."""
-    named = {build.digest: build.release_version for build in builds if build.digest}
-    named.update({rollout.digest: rollout.release_version for rollout in rollouts})
-    return named
-
-
-def fleet_table(devices: Iterable[DeviceRecord], names: Mapping[str, str]) -> FleetTable:
-    """Count devices by release and class, largest release first."""
-    counted = Counter((device.running_digest, device.device_class) for device in devices)
-    classes = tuple(sorted({device_class for _, device_class in counted}))
-    total = sum(counted.values())
-    rows = []
-    for digest in {digest for digest, _ in counted}:
-        counts = tuple(counted[digest, device_class] for device_class in classes)
-        name = names.get(digest) or (digest[:12] if digest else BUILT_IN)
-        rows.append(FleetRow(name, digest, counts, sum(counts), sum(counts) / total))
+def fleet_table(running: Iterable[RunningCount]) -> FleetTable:
+    """Devices by release and class, largest release first."""
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
+    names: dict[str, str] = {}
+    for one in running:
+        counted[one.digest][one.device_class] += one.devices
+        names[one.digest] = one.version or (one.digest[:12] if one.digest else BUILT_IN)
+    classes = tuple(sorted({name for by_class in counted.values() for name in by_class}))
+    total = sum(by_class.total() for by_class in counted.values())
+    rows = [
+        FleetRow(names[digest], digest, tuple(own[name] for name in classes), own.total(), own.total() / total)
+        for digest, own in counted.items()
+    ]
     rows.sort(key=lambda row: (-row.total, row.release))
-    return FleetTable(classes, tuple(rows), total)
+    shown = tuple(rows[: LIMITS.fleet_rows])
+    return FleetTable(classes, shown, total, len(rows), total - sum(row.total for row in shown))

@@ -11,15 +11,17 @@ class DashboardLimits:
 
     call_s: float = 4.0
     connect_s: float = 1.0
-    refresh_s: int = 3
-    device_pages: int = 10
+    refresh_s: int = 1
+    chart_refresh_s: int = 15
+    list_pages: int = 10
+    fleet_rows: int = 20
+    cohorts: int = 200
     list_rows: int = 12
     page_rows: int = 50
     alerts: int = 5
     chart_cohorts: int = 12
     chart_days: int = 60
     heat_days: int = 14
-    map_pages: int = 3
     form_bytes: int = 16_384
     token_chars: int = 256
     password_chars: int = 256

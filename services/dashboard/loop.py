@@ -69,15 +69,16 @@ def _guarded(
 
 @_guarded(marked("Fleet"), marked("runs"))
 def _fleet(snapshot: Snapshot) -> Station | Missing:
-    if isinstance(snapshot.devices, Missing):
-        return snapshot.devices
-    devices = snapshot.devices.value.items
-    more = "" if snapshot.devices.complete else "+"
+    if isinstance(snapshot.standing, Missing):
+        return snapshot.standing
+    found = snapshot.standing.value
+    devices = sum(one.devices for one in found.running)
+    more = "" if found.complete else "+"
     if not devices:
         return Station("Fleet", "runs", Standing.IDLE, _("no device yet"), _("enrol one"))
-    releases = len({device.running_digest for device in devices})
-    versions = _("on one release") if releases == 1 else _("on %(count)s releases", count=releases)
-    known = f"{len(devices):,}{more}"
+    releases = len({one.digest for one in found.running})
+    many, known = f"{releases}{more}", f"{devices:,}{more}"
+    versions = _("on one release") if releases == 1 else _("on %(count)s releases", count=many)
     counted = _("%(count)s devices", count=known)
     return Station("Fleet", "runs", Standing.GOOD, counted, versions)
 

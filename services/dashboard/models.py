@@ -59,7 +59,7 @@ async def show_model(operator: Operator, build_id: str) -> Response:
         build = found.value
         bundle, rollouts, alarms, found_search = await asyncio.gather(
             _bundle(platform, build),
-            platform.get(RolloutList, "/releases/v1/rollouts", limit=200),
+            _rollouts(platform, build),
             platform.get(DriftAlarmList, "/drift/v1/alarms", limit=200),
             search_of(platform, build_id),
         )
@@ -77,7 +77,7 @@ async def show_model(operator: Operator, build_id: str) -> Response:
         alarms=alarms,
         alarm=None if isinstance(alarms, Missing) else alarm_of(origin, alarms.value.items),
         rollouts=rollouts,
-        rolled=[one for one in listed if build.digest and one.digest == build.digest],
+        rolled=listed,
         compared=compared(build),
         search=found_search,
         candidates=ranked(told_of) if told_of is not None else (),
@@ -88,6 +88,14 @@ async def _bundle(platform: Platform, build: Build) -> Loaded[BundleRecord] | Mi
     if not build.digest:
         return UNTOLD
     return await platform.get(BundleRecord, f"/releases/v1/bundles/{build.digest}")
+
+
+async def _rollouts(platform: Platform, build: Build) -> Loaded[RolloutList] | Missing:
+    if not build.digest:
+        return Loaded(RolloutList(items=()))
+    return await platform.get(
+        RolloutList, "/releases/v1/rollouts", limit=LIMITS.page_rows, looks=0, digest=build.digest
+    )
 
 
 def told(build: Build, bundle: BundleRecord | None) -> Mapping[str, str]:

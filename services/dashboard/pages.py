@@ -109,6 +109,8 @@ def environment() -> jinja2.Environment:
         static=url_of,
         marks=MARKS,
         refresh_s=LIMITS.refresh_s,
+        chart_refresh_s=LIMITS.chart_refresh_s,
+        alerts_shown=LIMITS.alerts,
         interval_bar=charts.interval_bar,
         newest_looks=charts.newest_looks,
         places=_places,

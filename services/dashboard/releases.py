@@ -24,7 +24,7 @@ async def show_releases(operator: Operator, cursor: Annotated[str, Query(max_len
     """A page of rollouts."""
     asked = {"cursor": cursor} if cursor else {}
     async with Platform(settings().base_url, operator.token) as platform:
-        found = await platform.get(RolloutList, "/releases/v1/rollouts", limit=LIMITS.page_rows, **asked)
+        found = await platform.get(RolloutList, "/releases/v1/rollouts", limit=LIMITS.page_rows, looks=0, **asked)
     following = None if isinstance(found, Missing) else found.value.next_cursor
     return page(
         "releases.html",

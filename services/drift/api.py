@@ -9,10 +9,11 @@ from contracts.statistics import ObserverError, ObserverParameters
 from contracts.wire.drift import CohortList, DriftAlarm
 from contracts.wire.settings import HeldSettings
 from services.drift import flow_api, held, ingest, published, queries, service, thresholds
-from services.drift.limits import drift_settings, publishing_settings
+from services.drift.limits import LIMITS, drift_settings, publishing_settings
 from services.drift.schemas import (
     CalibrationReport,
     CohortDayDetail,
+    CohortDays,
     EvaluationAnswer,
     ObserverAnswer,
     PrivacyStanding,
@@ -35,6 +36,7 @@ router.include_router(flow_api.router)
 
 Reader = Annotated[Subject, requires("drift:read")]
 Writer = Annotated[Subject, requires("drift:write")]
+CohortName = Annotated[str | None, Query(max_length=80)]
 
 
 class ObserverConflict(Conflict):
@@ -55,11 +57,11 @@ def list_drift_series(
     _: Reader,
     session: SessionDep,
     page: PageDep,
-    cohort: Annotated[str | None, Query(max_length=80)] = None,
+    cohort: CohortName = None,
     embedding_id: Annotated[str | None, Query(max_length=64)] = None,
     from_day: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
-    from_cohort: Annotated[str | None, Query(max_length=80)] = None,
-    to_cohort: Annotated[str | None, Query(max_length=80)] = None,
+    from_cohort: CohortName = None,
+    to_cohort: CohortName = None,
 ) -> Page[CohortDayDetail]:
     """Verdicts by cohort and day, for plots; by default of the newest embedding.
 
@@ -70,10 +72,22 @@ def list_drift_series(
     return page_of(rows, page, queries.cohort_day, lambda row: (row.day, row.cohort))
 
 
+@router.get("/v1/loudest")
+def list_loudest_cohorts(
+    _: Reader,
+    session: SessionDep,
+    days: Annotated[int, Query(ge=1, le=LIMITS.chart_days)] = 60,
+    cohorts: Annotated[int, Query(ge=1, le=LIMITS.chart_cohorts)] = 12,
+) -> CohortDays:
+    """The last days of the cohorts that drifted most in them, for one chart; of the newest embedding, in one answer."""
+    rows = queries.loudest(session, days, cohorts)
+    return CohortDays(items=tuple(queries.cohort_day(row) for row in rows))
+
+
 @router.get("/v1/alarms")
-def list_drift_alarms(_: Reader, session: SessionDep, page: PageDep) -> Page[DriftAlarm]:
-    """Alarms, newest first: cohorts, numbers, the action taken and why, or why not."""
-    rows = queries.alarms(session, page)
+def list_drift_alarms(_: Reader, session: SessionDep, page: PageDep, cohort: CohortName = None) -> Page[DriftAlarm]:
+    """Alarms, newest first: cohorts, numbers, action and why, or why not. `cohort` picks those that name it."""
+    rows = queries.alarms(session, page, cohort)
     return page_of(rows, page, queries.alarm, lambda row: (row.created, row.id))
 
 
@@ -104,9 +118,11 @@ def list_drift_settings(_: Reader) -> SettingList:
 
 
 @router.get("/v1/thresholds")
-def list_drift_thresholds(_: Reader, session: SessionDep, page: PageDep) -> Page[ThresholdRecord]:
-    """Changes of thresholds, newest first; the newest of a name holds."""
-    return page_of(queries.thresholds(session, page), page, queries.threshold, lambda row: (row.id,))
+def list_drift_thresholds(
+    _: Reader, session: SessionDep, page: PageDep, cohorts: CohortName = None
+) -> Page[ThresholdRecord]:
+    """Changes of thresholds, newest first; the newest of a name holds. With `cohorts` those of that name."""
+    return page_of(queries.thresholds(session, page, cohorts), page, queries.threshold, lambda row: (row.id,))
 
 
 @router.post("/v1/thresholds")

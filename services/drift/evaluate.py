@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import Select, and_, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, defer
 
@@ -193,10 +193,16 @@ def _window(session: Session, embedding_id: str, day: int, days: int) -> Sequenc
 
 def newest_embedding(session: Session) -> str | None:
     """Return the embedding that the fleet reported last; several on one day: the one of most devices."""
-    statement = (
+    return session.scalar(newest_embedding_of())
+
+
+def newest_embedding_of() -> Select[str]:
+    """Return the query behind `newest_embedding`. It reads the newest day only, however long the series is."""
+    last = select(func.max(CohortDayRow.day)).scalar_subquery()
+    return (
         select(CohortDayRow.embedding_id)
-        .group_by(CohortDayRow.embedding_id, CohortDayRow.day)
-        .order_by(CohortDayRow.day.desc(), func.sum(CohortDayRow.devices).desc())
+        .where(CohortDayRow.day == last)
+        .group_by(CohortDayRow.embedding_id)
+        .order_by(func.sum(CohortDayRow.devices).desc())
         .limit(1)
     )
-    return session.scalar(statement)

@@ -32,6 +32,8 @@ class DriftLimits:
     flow_runs: int = 100_000
     dead_flow_run_s: float = 6 * 3600.0
     shard_days: int = 21
+    chart_days: int = 366
+    chart_cohorts: int = 24
     calibration_days: int = 2_000
     calibration_tests: int = 20_000
     rollouts: int = 100

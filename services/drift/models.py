@@ -75,7 +75,11 @@ class CohortDayRow(Base):
     """Merged statistics of a cohort on one day (`CohortDayStatistics.to_bytes`)."""
 
     __tablename__ = "cohort_days"
-    __table_args__ = (Index("ix_cohort_days_embedding_id_day", "embedding_id", "day"), {"schema": SCHEMA})
+    __table_args__ = (
+        Index("ix_cohort_days_embedding_id_day", "embedding_id", "day"),
+        Index("ix_cohort_days_day", "day", "embedding_id"),
+        {"schema": SCHEMA},
+    )
 
     embedding_id: Mapped[str] = mapped_column(Text, primary_key=True)
     cohort: Mapped[str] = mapped_column(Text, primary_key=True)

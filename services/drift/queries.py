@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import func, select, tuple_
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, ScalarSelect, any_, func, literal, select, true, tuple_
+from sqlalchemy.orm import Session, aliased
 
 from contracts.wire.drift import AlarmAction, Cohort, DriftAlarm, DriftState, MovedDirection
 from services.drift.domain.verdict import drifting
-from services.drift.evaluate import newest_embedding
+from services.drift.evaluate import newest_embedding_of
 from services.drift.limits import DriftSettings
 from services.drift.models import Alarm, CalibrationRow, Evaluation, Rebase, Rejected, ThresholdRow
 from services.drift.schemas import CalibrationReport, CohortDayDetail, RebaseAnswer, RejectedReason, ThresholdRecord
@@ -17,17 +18,44 @@ from services.kit.pages import PageRequest
 
 
 def cohorts(session: Session, request: PageRequest, settings: DriftSettings) -> list[Cohort]:
-    """Return up to `limit + 1` cohorts of the newest embedding, by name, with their latest day."""
-    embedding_id = newest_embedding(session)
-    names = (
-        select(Evaluation.cohort).where(Evaluation.embedding_id == embedding_id).distinct().order_by(Evaluation.cohort)
+    """Return up to `limit + 1` cohorts of the newest embedding, by name, with their latest day.
+
+    One query: the names by steps from one to the next (their days are passed over), of each its newest days.
+    """
+    embedding = newest_embedding_of().scalar_subquery()
+    first = "" if request.after is None else request.key(str)[0]
+    start = select(_next_name(embedding, literal(first)).label("cohort")).cte("names", recursive=True)
+    step = select(_next_name(embedding, start.c.cohort)).where(start.c.cohort.is_not(None))
+    names = select(start.union_all(step).c.cohort).limit(request.limit + 1).subquery()
+    own = (
+        select(Evaluation)
+        .where(Evaluation.embedding_id == embedding, Evaluation.cohort == names.c.cohort)
+        .order_by(Evaluation.day.desc())
+        .limit(settings.window_days)
+        .lateral()
     )
-    if request.after is not None:
-        names = names.where(Evaluation.cohort > request.key(str)[0])
-    return [
-        _cohort(name, _latest(session, str(embedding_id), name, settings.window_days), settings)
-        for name in session.scalars(names.limit(request.limit + 1))
-    ]
+    newest = aliased(Evaluation, own)
+    query = select(newest).select_from(names.join(own, true())).order_by(newest.cohort, newest.day.desc())
+    found: dict[str, list[Evaluation]] = defaultdict(list)
+    for row in session.scalars(query):
+        found[row.cohort].append(row)
+    return [_cohort(name, rows, settings) for name, rows in found.items()]
+
+
+def loudest(session: Session, days: int, most: int) -> Sequence[Evaluation]:
+    """Return the last `days` days of the `most` cohorts with the largest z in them, by day, then cohort."""
+    embedding = newest_embedding_of().scalar_subquery()
+    last = select(func.max(Evaluation.day)).where(Evaluation.embedding_id == embedding).scalar_subquery()
+    recent = (Evaluation.embedding_id == embedding, Evaluation.day > last - days)
+    names = (
+        select(Evaluation.cohort)
+        .where(*recent)
+        .group_by(Evaluation.cohort)
+        .order_by(func.max(func.coalesce(Evaluation.z, 0.0)).desc(), Evaluation.cohort)
+        .limit(most)
+    )
+    query = select(Evaluation).where(*recent, Evaluation.cohort.in_(names))
+    return session.scalars(query.order_by(Evaluation.day, Evaluation.cohort)).all()
 
 
 def series(
@@ -39,7 +67,7 @@ def series(
     names: tuple[str | None, str | None] = (None, None),
 ) -> Sequence[Evaluation]:
     """Return up to `limit + 1` cohort-days in order of day, then cohort."""
-    chosen = embedding_id or newest_embedding(session)
+    chosen = embedding_id or newest_embedding_of().scalar_subquery()
     statement = select(Evaluation).where(Evaluation.embedding_id == chosen, Evaluation.day >= from_day)
     if cohort is not None:
         statement = statement.where(Evaluation.cohort == cohort)
@@ -53,9 +81,11 @@ def series(
     return session.scalars(statement.order_by(Evaluation.day, Evaluation.cohort).limit(request.limit + 1)).all()
 
 
-def alarms(session: Session, request: PageRequest) -> Sequence[Alarm]:
-    """Return up to `limit + 1` alarms, newest first."""
+def alarms(session: Session, request: PageRequest, cohort: str | None = None) -> Sequence[Alarm]:
+    """Return up to `limit + 1` alarms, newest first; with a cohort those that name it."""
     statement = select(Alarm).order_by(Alarm.created.desc(), Alarm.id.desc()).limit(request.limit + 1)
+    if cohort is not None:
+        statement = statement.where(literal(cohort) == any_(Alarm.cohorts))
     if request.after is not None:
         statement = statement.where(tuple_(Alarm.created, Alarm.id) < request.key(float, str))
     return session.scalars(statement).all()
@@ -116,9 +146,11 @@ def alarm(row: Alarm) -> DriftAlarm:
     )
 
 
-def thresholds(session: Session, request: PageRequest) -> Sequence[ThresholdRow]:
-    """Return up to `limit + 1` changes of thresholds, newest first."""
+def thresholds(session: Session, request: PageRequest, cohorts: str | None = None) -> Sequence[ThresholdRow]:
+    """Return up to `limit + 1` changes of thresholds, newest first; with `cohorts` those of that name."""
     statement = select(ThresholdRow).order_by(ThresholdRow.id.desc()).limit(request.limit + 1)
+    if cohorts is not None:
+        statement = statement.where(ThresholdRow.cohorts == cohorts)
     if request.after is not None:
         statement = statement.where(ThresholdRow.id < request.key(int)[0])
     return session.scalars(statement).all()
@@ -162,14 +194,10 @@ def _directions(stored: Sequence[Mapping[str, float]]) -> tuple[MovedDirection, 
     return tuple(MovedDirection(axis=int(one["axis"]), shift=one["shift"], z=one["z"]) for one in stored)
 
 
-def _latest(session: Session, embedding_id: str, cohort: str, days: int) -> Sequence[Evaluation]:
-    statement = (
-        select(Evaluation)
-        .where(Evaluation.embedding_id == embedding_id, Evaluation.cohort == cohort)
-        .order_by(Evaluation.day.desc())
-        .limit(days)
-    )
-    return session.scalars(statement).all()
+def _next_name(embedding: ScalarSelect[str], before: ColumnElement[str]) -> ScalarSelect[str]:
+    """The first cohort after a name, by the index, in one step."""
+    after = (Evaluation.embedding_id == embedding, Evaluation.cohort > before)
+    return select(Evaluation.cohort).where(*after).order_by(Evaluation.cohort).limit(1).scalar_subquery()
 
 
 def _cohort(name: str, latest: Sequence[Evaluation], settings: DriftSettings) -> Cohort:

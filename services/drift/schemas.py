@@ -30,6 +30,12 @@ class CohortDayDetail(CohortDay):
     thresholds: int | None = None
 
 
+class CohortDays(Answer):
+    """Days of some cohorts, in order of day, then cohort."""
+
+    items: tuple[CohortDayDetail, ...]
+
+
 class EvaluationAnswer(Answer):
     """What one pass judged."""
 

@@ -45,7 +45,7 @@ from services.identity.errors import (
     WrongSignIn,
 )
 from services.identity.limits import provider_settings
-from services.identity.models import AccountRow, SessionRow
+from services.identity.models import AccountRow
 from services.kit.admission import Admission
 from services.kit.auth import OWN, Subject, requires
 from services.kit.database import SessionDep, transaction
@@ -99,8 +99,9 @@ def begin_token_session(request: SessionFromToken, subject: Self, session: Sessi
 @router.get("/v1/me")
 def get_me(subject: Self, session: SessionDep, use: Note = False) -> Me:
     """Who holds the token of this request, and what it opens."""
-    row = sessions.note_use(session, subject) if use else session.get(SessionRow, subject.token_id)
-    account = session.get(AccountRow, row.account) if row is not None and row.account is not None else None
+    row, account = sessions.with_account(session, subject)
+    if use and row is not None:
+        sessions.note_use(session, row)
     return Me(
         name=subject.id,
         role=Role(account.role) if account is not None else None,

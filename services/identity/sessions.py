@@ -66,16 +66,19 @@ def start_for_token(session: Session, subject: Subject, browser: str) -> Session
     return made
 
 
-def note_use(session: Session, subject: Subject) -> SessionRow | None:
-    """Move the idle limit of the caller's session on; None where the token is not a session."""
-    row = session.get(SessionRow, subject.token_id)
-    if row is None:
-        return None
+def with_account(session: Session, subject: Subject) -> tuple[SessionRow | None, AccountRow | None]:
+    """The caller's session and whose account it is of, each None where there is none. Every page asks: one query."""
+    query = select(SessionRow, AccountRow).outerjoin(AccountRow, AccountRow.name == SessionRow.account)
+    found = session.execute(query.where(SessionRow.token_id == subject.token_id)).first()
+    return (None, None) if found is None else (found[0], found[1])
+
+
+def note_use(session: Session, row: SessionRow) -> None:
+    """Move the idle limit of a session on."""
     now = _now()
     if now - row.seen_at >= timedelta(seconds=SESSION.note_s):
         row.seen_at = now
         session.get_one(Token, row.token_id).expires_at = min(row.ends_at, now + timedelta(seconds=SESSION.idle_s))
-    return row
 
 
 def personal(session: Session, subject: Subject) -> SessionRow:

@@ -62,6 +62,8 @@ class AuditEntry(Base):
     __tablename__ = "audit"
     __table_args__ = (
         Index("ix_audit_subject_id", "subject", "id"),
+        Index("ix_audit_actor_id", "actor", "id"),
+        Index("ix_audit_action_id", "action", "id"),
         Index("uq_audit_place", "place", unique=True),
         Index("ix_audit_unchained", "id", postgresql_where="place IS NULL"),
         {"schema": SCHEMA},

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ARRAY, Text, func, literal, select, true
 from sqlalchemy.orm import Session
 
 from contracts.wire.releases import MetricInterval
@@ -118,14 +119,33 @@ def remember(row: RolloutRow, evidence: Evidence) -> Memory:
     return memory
 
 
-def looks(session: Session, rollout_id: str, most: int = ROLLOUT.looks_shown) -> Sequence[DecisionRow]:
-    """The newest `most` looks, oldest first."""
-    query = select(DecisionRow).where(DecisionRow.rollout_id == rollout_id)
-    newest = session.scalars(query.order_by(DecisionRow.id.desc()).limit(most)).all()
-    return newest[::-1]
+@dataclass(frozen=True)
+class Seen:
+    """A look as the API shows it: when, and what was read."""
+
+    at: float
+    readings: Sequence[Json]
 
 
-def intervals(rows: Sequence[DecisionRow]) -> list[MetricInterval]:
+def newest(session: Session, rollout_ids: Sequence[str], most: int = ROLLOUT.looks_shown) -> dict[str, list[Seen]]:
+    """Of each rollout the newest `most` looks, oldest first; one query for all of them."""
+    given = func.unnest(literal(list(rollout_ids), ARRAY(Text)).cast(ARRAY(Text)))
+    ids = given.table_valued("id", name="wanted").render_derived()
+    own = (
+        select(DecisionRow.id, DecisionRow.at, DecisionRow.readings)
+        .where(DecisionRow.rollout_id == ids.c.id)
+        .order_by(DecisionRow.id.desc())
+        .limit(most)
+        .lateral()
+    )
+    query = select(ids.c.id, own.c.at, own.c.readings).join_from(ids, own, true()).order_by(own.c.id)
+    found: dict[str, list[Seen]] = defaultdict(list)
+    for rollout_id, at, readings in session.execute(query):
+        found[rollout_id].append(Seen(at, readings))
+    return dict(found)
+
+
+def intervals(rows: Sequence[Seen]) -> list[MetricInterval]:
     """Metrics over time as the API shows them; a metric without data at a look is left out."""
     return [
         MetricInterval(

@@ -12,6 +12,7 @@ from contracts.state import Audience, bucket
 from contracts.targeting import parse
 from contracts.wire.releases import DeviceRecord
 from services.kit.pages import PageRequest
+from services.releases import counts
 from services.releases.models import Device
 from services.releases.rule_sql import condition
 
@@ -63,7 +64,11 @@ class Search:
 
 
 def page(session: Session, request: PageRequest, search: Search | None = None) -> Sequence[Device]:
-    """Devices by id, one more than the page."""
+    """Devices by id, one more than the page.
+
+    A beginning of a digest is first made into the digests that devices run, which are few: each is then a range of the
+    index, and a digest that nobody runs costs no walk over the fleet.
+    """
     query = select(Device).order_by(Device.id).limit(request.limit + 1)
     search = search or Search()
     if search.text:
@@ -71,7 +76,10 @@ def page(session: Session, request: PageRequest, search: Search | None = None) -
     if search.device_class:
         query = query.where(Device.device_class == search.device_class)
     if search.running:
-        query = query.where(Device.running_digest.startswith(search.running, autoescape=True))
+        digests = session.scalars(counts.running_like(search.running)).all()
+        if not digests:
+            return []
+        query = query.where(Device.running_digest.in_(digests))
     if request.after is not None:
         query = query.where(Device.id > request.key(str)[0])
     return session.scalars(query).all()

@@ -83,11 +83,22 @@ class DeviceLimits:
     takings: int = 100_000
 
 
+@dataclass(frozen=True)
+class CountLimits:
+    """Counts that are kept in rows: from how many on they are folded, how many of the fleet's and how many
+    alerts are told at a glance."""
+
+    fold_rows: int = 500
+    rows: int = 400
+    alerts: int = 20
+
+
 METADATA = MetadataLimits()
 DELTAS = DeltaLimits()
 STATE = StateLimits()
 ROLLOUT = RolloutLimits()
 DEVICE = DeviceLimits()
+COUNTS = CountLimits()
 
 BODY_LIMITS = {
     "/v1/enrolments": WIRE.enrolment_bytes,

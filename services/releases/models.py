@@ -55,7 +55,11 @@ class Device(Base):
     """A device as it last described itself; never written by a poll."""
 
     __tablename__ = "devices"
-    __table_args__ = (Index("ix_devices_device_class", "device_class"), {"schema": SCHEMA})
+    __table_args__ = (
+        Index("ix_devices_device_class_id", "device_class", "id"),
+        Index("ix_devices_running_digest_device_class_id", "running_digest", "device_class", "id"),
+        {"schema": SCHEMA},
+    )
 
     id: Mapped[str] = mapped_column(Text, primary_key=True)
     public_key: Mapped[str] = mapped_column(Text, unique=True)
@@ -83,6 +87,39 @@ class RetiredDeviceKey(Base):
     public_key: Mapped[str] = mapped_column(Text, primary_key=True)
     device_id: Mapped[str] = mapped_column(Text, _reference("devices.id"))
     retired_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=NOW)
+
+
+class FleetCount(Base):
+    """A change of how many devices of a class run a bundle; the sum of the rows is how many do.
+
+    The database adds a row with every change of `devices`; the worker folds them (`counts.py`).
+    """
+
+    __tablename__ = "fleet_counts"
+    __table_args__ = ({"schema": SCHEMA},)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    running_digest: Mapped[str] = mapped_column(Text)
+    device_class: Mapped[str] = mapped_column(Text)
+    devices: Mapped[int] = mapped_column(BigInteger)
+
+
+class ExposureCount(Base):
+    """A change of how a rollout's devices came along, of those that the stage up to `below` basis points added.
+
+    As with `FleetCount`, the sum of the rows counts.
+    """
+
+    __tablename__ = "exposure_counts"
+    __table_args__ = (Index("ix_exposure_counts_rollout_id", "rollout_id"), {"schema": SCHEMA})
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    rollout_id: Mapped[str] = mapped_column(Text)
+    below: Mapped[int] = mapped_column(Integer)
+    installed: Mapped[int] = mapped_column(BigInteger)
+    confirmed: Mapped[int] = mapped_column(BigInteger)
+    failed: Mapped[int] = mapped_column(BigInteger)
+    moved: Mapped[int] = mapped_column(BigInteger)
 
 
 class ContentKey(Base):
@@ -262,7 +299,11 @@ class FeedbackItem(Base):
     """Natural key of a report that was taken in, so that a repetition changes nothing."""
 
     __tablename__ = "feedback_items"
-    __table_args__ = (Index("ix_feedback_items_received_at", "received_at"), {"schema": SCHEMA})
+    __table_args__ = (
+        Index("ix_feedback_items_received_at", "received_at"),
+        Index("ix_feedback_items_device_id_received_at", "device_id", "received_at"),
+        {"schema": SCHEMA},
+    )
 
     device_id: Mapped[str] = mapped_column(_reference("devices.id"), primary_key=True)
     item_id: Mapped[str] = mapped_column(Text, primary_key=True)

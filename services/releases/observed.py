@@ -7,11 +7,11 @@ again and one that commits never does.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from contracts.state import BUCKETS
@@ -33,16 +33,6 @@ from services.releases.verdict.resampling import device_keys
 STAYS = Exposure.failed | ~Exposure.moved
 """A device that moved out of the rollout is no longer waited for; a failure is never forgotten."""
 _QUIETLY = {"synchronize_session": False}  # the rows in hand keep what they said at this look
-
-
-@dataclass(frozen=True)
-class StageCounts:
-    """Devices of a stage: who began, who confirmed, who failed, whose tags took them out before they failed."""
-
-    installed: int
-    confirmed: int
-    failed: int
-    moved: int
 
 
 def evidence(session: Session, row: RolloutRow, stages: list[StageRow], now: float) -> Evidence:
@@ -67,18 +57,6 @@ def evidence(session: Session, row: RolloutRow, stages: list[StageRow], now: flo
 
 def _device(sums: HealthSum) -> DeviceHealth:
     return DeviceHealth(sums.device_id, sums.stratum, Arm(sums.arm), _means(sums), sums.degraded, sums.crashed)
-
-
-def counts(session: Session, rollout_id: str, basis_points: int) -> StageCounts:
-    """How the devices of a stage (buckets below `basis_points`) came along."""
-    query = select(
-        func.count().filter(STAYS, Exposure.stage != TAKEN),
-        func.count().filter(Exposure.confirmed, STAYS),
-        func.count().filter(Exposure.failed),
-        func.count().filter(~STAYS),
-    ).where(Exposure.rollout_id == rollout_id, Exposure.bucket < basis_points)
-    installed, confirmed, failed, moved = session.execute(query).one()
-    return StageCounts(installed, confirmed, failed, moved)
 
 
 def _control_floor(stages: list[StageRow], index: int) -> int:

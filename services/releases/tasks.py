@@ -11,7 +11,7 @@ from sqlalchemy import delete
 
 from services.kit.database import transaction, try_lock
 from services.kit.tasks import beat, task
-from services.releases import production, service, state_document, state_keys, ticks
+from services.releases import counts, production, service, state_document, state_keys, ticks
 from services.releases.limits import DEVICE, STATE
 from services.releases.models import FeedbackItem
 
@@ -40,6 +40,15 @@ def refresh() -> None:
     """Keep the state document in the cache, so that polls never come to the database for it."""
     with transaction() as session:
         state_document.refresh_cache(session)
+
+
+@beat("releases.fold", seconds=5)
+@task(queue="releases", time_limit=60)
+def fold() -> None:
+    """Fold the counts of devices and exposures, so that reading them stays short."""
+    with transaction() as session:
+        if try_lock(session, "releases.fold"):
+            counts.fold(session)
 
 
 @beat("releases.forget", seconds=3600)

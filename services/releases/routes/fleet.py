@@ -1,5 +1,6 @@
 """The fleet as a whole: enrolment tokens, devices, kill switch, alerts, audit trail."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ from sqlalchemy import select
 
 from contracts.wire.devices import DeviceDetail
 from contracts.wire.enrolment import DeviceRevocation, DeviceStanding, EnrolmentTokenRequest
-from contracts.wire.releases import DeviceList, KillSwitch
+from contracts.wire.releases import AlertRecord, DeviceList, FleetStanding, KillSwitch, RunningCount
 from contracts.wire.settings import HeldSettings
 from services.kit import audit, audit_chain
 from services.kit.auth import Subject, requires
@@ -17,8 +18,9 @@ from services.kit.database import SessionDep
 from services.kit.models import AuditEntry
 from services.kit.pages import Page, PageDep, page_of
 from services.kit.problems import Forbidden, declare
-from services.releases import control, decisions, device_detail, device_standing, enrolment, fleet, held
+from services.releases import control, counts, decisions, device_detail, device_standing, enrolment, fleet, held
 from services.releases.errors import UnknownDevice
+from services.releases.limits import COUNTS
 from services.releases.models import Alert, Control
 from services.releases.routes.device import SEEN
 
@@ -91,6 +93,24 @@ def create_enrolment_token(
     """A token that lets a number of devices in for a time."""
     token, expires = enrolment.make_token(session, subject, request)
     return EnrolmentTokenAnswer(token=token, uses=request.uses, expires=expires)
+
+
+@router.get("/v1/standing")
+def get_standing(_subject: Reader, session: SessionDep) -> FleetStanding:
+    """The fleet at a glance, in one answer: what runs on how many devices, the kill switch, the newest alerts.
+
+    The counts are kept as devices report; they cost the same for ten devices and ten million.
+    """
+    running = counts.fleet(session)
+    switch = control.state(session)
+    alerts = session.scalars(select(Alert).order_by(Alert.id.desc()).limit(COUNTS.alerts)).all()
+    return FleetStanding(
+        running=tuple(RunningCount(**asdict(one)) for one in running[: COUNTS.rows]),
+        complete=len(running) <= COUNTS.rows,
+        killed=switch.killed,
+        kill_reason=switch.kill_reason,
+        alerts=tuple(AlertRecord.model_validate(row, from_attributes=True) for row in alerts),
+    )
 
 
 @router.get("/v1/devices")

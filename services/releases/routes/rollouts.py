@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -88,11 +88,18 @@ def preflight_rollout(request: RolloutRequest, subject: Writer, session: Session
 
 
 @router.get("/v1/rollouts")
-def list_rollouts(_subject: Reader, session: SessionDep, request: PageDep) -> RolloutList:
-    """Rollouts, newest first, each with its newest look."""
-    rows = views.page(session, request)
-    page = page_of(rows, request, lambda row: views.rollout(session, row, 1), lambda row: (row.created, row.id))
-    return RolloutList(items=tuple(page.items), next_cursor=page.next_cursor)
+def list_rollouts(
+    _subject: Reader,
+    session: SessionDep,
+    request: PageDep,
+    digest: Annotated[str, Query(pattern=r"^[0-9a-f]{0,96}$")] = "",
+    looks: Annotated[int, Query(ge=0, le=1)] = 1,
+) -> RolloutList:
+    """Rollouts, newest first, each with its newest look or with none. `digest` picks those of one bundle."""
+    rows = views.page(session, request, digest)
+    page = page_of(rows, request, lambda one: one[0].id, lambda one: (one[0].created, one[0].id))
+    shown = views.rollouts(session, rows[: request.limit], looks)
+    return RolloutList(items=tuple(shown), next_cursor=page.next_cursor)
 
 
 @router.get("/v1/rollouts/{rollout_id}", responses=declare(UnknownRollout))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from contracts.wire import ClusterList
+from contracts.wire import ClusterList, ClusterMap, ClusterPoint
 from tests.dashboard.twin.state import EVIL, NOW, Refusal, Twin
 
 
@@ -17,6 +17,21 @@ def curation_routes(twin: Twin) -> APIRouter:
         wanted = [one for one in twin.clusters if not cohort or cohort in one.cohorts]
         end = cursor + limit
         return ClusterList(items=tuple(wanted[cursor:end]), next_cursor=str(end) if end < len(wanted) else None)
+
+    @router.get("/curation/v1/cluster-map")
+    def cluster_map(cohort: str = "") -> ClusterMap:
+        points = [
+            ClusterPoint(
+                id=one.id,
+                label=one.label,
+                members=one.members,
+                centroid=one.centroid,
+                state=one.coverage.state if one.coverage else None,
+            )
+            for one in twin.clusters
+            if not cohort or cohort in one.cohorts
+        ]
+        return ClusterMap(items=tuple(points[:1_000]), complete=len(points) <= 1_000)
 
     @router.get("/curation/v1/clusters/{cluster_id}")
     def cluster(cluster_id: str) -> dict[str, object]:

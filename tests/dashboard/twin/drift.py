@@ -41,8 +41,9 @@ def drift_routes(twin: Twin) -> APIRouter:
         return {"items": [dict(zip(names, row, strict=True)) for row in shown]}
 
     @router.get("/drift/v1/thresholds")
-    def thresholds(limit: int) -> dict[str, object]:
-        return {"items": twin.thresholds, "next_cursor": None}
+    def thresholds(limit: int, cohorts: str = "") -> dict[str, object]:
+        wanted = [one for one in twin.thresholds if cohorts in ("", one["cohorts"])]
+        return {"items": wanted[:limit], "next_cursor": None}
 
     @router.post("/drift/v1/thresholds")
     def change_threshold(body: dict[str, object]) -> dict[str, object]:
@@ -76,8 +77,18 @@ def drift_routes(twin: Twin) -> APIRouter:
         end = cursor + limit
         return {"items": rows[cursor:end], "next_cursor": str(end) if end < len(rows) else None}
 
+    @router.get("/drift/v1/loudest")
+    def loudest(days: int, cohorts: int) -> dict[str, object]:
+        top: dict[str, float] = {}
+        for row in twin.days:
+            top[row.cohort] = max(top.get(row.cohort, 0.0), row.z or 0.0)
+        names = sorted(top, key=lambda name: (-top[name], name))[:cohorts]
+        last = max((row.day for row in twin.days), default=0)
+        shown = [row for row in twin.days if row.cohort in names and row.day > last - days]
+        return {"items": [row.model_dump(mode="json") for row in shown]}
+
     @router.get("/drift/v1/alarms")
-    def alarms() -> DriftAlarmList:
-        return DriftAlarmList(items=tuple(twin.alarms))
+    def alarms(cohort: str = "") -> DriftAlarmList:
+        return DriftAlarmList(items=tuple(one for one in twin.alarms if not cohort or cohort in one.cohorts))
 
     return router

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 
 from contracts.wire import (
+    AlertRecord,
     DeviceDetail,
     DeviceList,
     DeviceReport,
     DeviceTrial,
+    FleetStanding,
     KillSwitch,
     OperatorAction,
     Rollout,
     RolloutList,
     RolloutState,
+    RunningCount,
 )
 from tests.dashboard.twin.state import EVIL, NEW, NOW, Refusal, Twin, bearer
 
@@ -35,8 +39,19 @@ def releases_routes(twin: Twin) -> APIRouter:
     router = APIRouter()
 
     @router.get("/releases/v1/rollouts")
-    def rollouts() -> RolloutList:
-        return RolloutList(items=tuple(twin.rollouts.values()))
+    def rollouts(digest: str = "") -> RolloutList:
+        return RolloutList(items=tuple(one for one in twin.rollouts.values() if digest in ("", one.digest)))
+
+    @router.get("/releases/v1/standing")
+    def standing() -> FleetStanding:
+        counted = Counter((one.running_digest, one.device_class) for one in twin.devices)
+        named = {one.digest: one.release_version for one in (*twin.builds.values(), *twin.rollouts.values())}
+        running = tuple(
+            RunningCount(digest=digest, version=named.get(digest, ""), device_class=name, devices=count)
+            for (digest, name), count in counted.most_common()
+        )
+        alerts = tuple(AlertRecord.model_validate(one) for one in twin.alerts)
+        return FleetStanding(running=running, killed=twin.killed, kill_reason="smoke", alerts=alerts)
 
     @router.get("/releases/v1/rollouts/{rollout_id}")
     def rollout(rollout_id: str) -> Rollout:
