@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from contracts.tracing import span
 from flows.platform import Platform
 from flows.run_folder import Json
 from flows.steps import artefacts, hard, learn, ship
@@ -85,7 +86,8 @@ class _Stepper:
 
     def __call__(self, name: str, make: Callable[[], Json]) -> Json:
         self._run.progress(name, 0.0)
-        value = self._run.folder.step(name, make)
+        with span(f"step {name}"):
+            value = self._run.folder.step(name, make)
         self._tracker.step(name, value)
         self._run.progress(name, 1.0)
         self.results[name] = value

@@ -16,6 +16,7 @@ import httpx
 from prefect import flow, get_run_logger
 from prefect.schedules import Cron
 
+from contracts.tracing import span, start_spans, start_trace, stop_spans
 from flows.errors import NothingToDo
 from flows.platform import Platform
 from flows.retrain import new_key, run_retrain, state_folder
@@ -28,8 +29,15 @@ READY_WAIT_S = 120.0
 
 
 @flow(name=NAME, log_prints=False, retries=1, retry_delay_seconds=5, persist_result=False)
-def retrain_flow(alarm_id: str | None = None, budget_minutes: float | None = None) -> Json:
-    """Retrain for an alarm (or for whatever is uncovered now). A repeated call for one alarm continues its run."""
+def retrain_flow(
+    alarm_id: str | None = None, budget_minutes: float | None = None, traceparent: str | None = None
+) -> Json:
+    """Retrain for an alarm (or for whatever is uncovered now). A repeated call for one alarm continues its run.
+
+    `traceparent` is the trace of whoever asked; what the run causes goes on with it.
+    """
+    start_trace(traceparent)
+    start_spans("flows")  # here, since Prefect runs each run in a process of its own
     log = get_run_logger()
     platform = Platform.from_environment()
     last = [""]
@@ -42,12 +50,14 @@ def retrain_flow(alarm_id: str | None = None, budget_minutes: float | None = Non
 
     try:
         settings = RetrainSettings.from_environment(budget_minutes=budget_minutes)
-        return run_retrain(new_key(alarm_id), state_folder(), platform, settings, report)
+        with span(f"flow {NAME}", "consumer"):
+            return run_retrain(new_key(alarm_id), state_folder(), platform, settings, report)
     except NothingToDo as nothing:
         log.info(str(nothing))
         return {"nothing": str(nothing)}
     finally:
         platform.close()
+        stop_spans()
 
 
 def main() -> None:
