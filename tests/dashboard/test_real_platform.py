@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from argon2 import PasswordHasher, profiles
 
+from services.identity import passwords
 from tests.builds import support
 from tests.builds.conftest import Studio
 from tests.dashboard.twin.samples import SEARCH
@@ -89,8 +91,10 @@ def test_a_real_build_is_read_down_to_its_checks(visitor: httpx.Client, client: 
 
 
 def test_somebody_is_let_in_by_an_administrator_and_chooses_a_password(
-    visitor: httpx.Client, client: ApiClient, tokens: Tokens
+    visitor: httpx.Client, client: ApiClient, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(passwords, "HASHER", PasswordHasher.from_parameters(profiles.CHEAPEST))
+
     def form(path: str) -> dict[str, str]:
         text = visitor.get(path).text.split("<main", 1)[1]
         return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', text))
