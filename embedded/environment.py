@@ -1,6 +1,6 @@
 """The environment of the children: where everything is, secrets, and no calls home.
 
-Only what a child needs of our own environment is passed on: the usual system variables and EDGELOOP_*.
+Only what a child needs of our own environment is passed on: the usual system variables, EDGELOOP_* and OTEL_*.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from embedded.state import PlatformInfo, StateFolder
 
 ROOT = Path(__file__).resolve().parents[1]
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-PASSED_PREFIXES = ("EDGELOOP_", "OMP_", "OPENBLAS_", "MKL_")
+PASSED_PREFIXES = ("EDGELOOP_", "OMP_", "OPENBLAS_", "MKL_", "OTEL_")
 QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

@@ -16,6 +16,7 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel
 
+from contracts.tracing import traceparent
 from contracts.wire import (
     Build,
     BuildList,
@@ -193,6 +194,8 @@ class Platform:
     def _send(self, method: str, path: str, **options: object) -> httpx.Response:
         pause = self.limits.pause_s
         problem = ""
+        given = options.pop("headers", None)
+        options["headers"] = {"traceparent": traceparent(), **(given if isinstance(given, dict) else {})}
         for _ in range(self.limits.attempts):
             try:
                 answer = self._http.request(method, path, **options)  # type: ignore[arg-type]  # options are httpx's own

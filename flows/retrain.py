@@ -16,6 +16,7 @@ from pathlib import Path
 
 from compiler.errors import CompileError
 from contracts.lab import LabError
+from contracts.tracing import span
 from flows.errors import StepError
 from flows.lineage import described, lineage
 from flows.platform import Platform
@@ -112,7 +113,8 @@ class _Stepper:
     def __call__(self, name: str, make: Callable[[], Json]) -> Json:
         self._run.progress(name, 0.0)
         try:
-            value = self._run.folder.step(name, make)
+            with span(f"step {name}"):
+                value = self._run.folder.step(name, make)
         except (LabError, CompileError) as error:
             raise StepError(
                 f"step {name} of run {self._run.key}: {error}; what was done before is kept: "

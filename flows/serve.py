@@ -17,6 +17,7 @@ import httpx
 from prefect import flow, get_run_logger
 from prefect.schedules import Cron
 
+from contracts.tracing import span, start_spans, start_trace, stop_spans
 from flows.errors import NothingToDo
 from flows.orphans import take_up
 from flows.platform import Platform
@@ -33,11 +34,16 @@ READY_WAIT_S = 120.0
 
 
 @flow(name=NAME, log_prints=False, retries=1, retry_delay_seconds=5, persist_result=False)
-def retrain_flow(alarm_id: str | None = None, budget_minutes: float | None = None) -> Json:
+def retrain_flow(
+    alarm_id: str | None = None, budget_minutes: float | None = None, traceparent: str | None = None
+) -> Json:
     """Retrain for an alarm (or for whatever is uncovered now). A repeated call for one alarm continues its run.
 
-    Without an alarm a run that was killed or failed in the last day is finished first.
+    Without an alarm a run that was killed or failed in the last day is finished first. `traceparent` is the trace of
+    whoever asked; what the run causes goes on with it.
     """
+    start_trace(traceparent)
+    start_spans("flows")  # here, since Prefect runs each run in a process of its own
     log = get_run_logger()
     platform = Platform.from_environment()
     last = [""]
@@ -54,12 +60,14 @@ def retrain_flow(alarm_id: str | None = None, budget_minutes: float | None = Non
         stopped = None if alarm_id else to_resume(state, RESUME_WITHIN_S)
         if stopped:
             log.info("going on with run %s, which had stopped", stopped)
-        return run_retrain(stopped or new_key(alarm_id), state, platform, settings, report)
+        with span(f"flow {NAME}", "consumer"):
+            return run_retrain(stopped or new_key(alarm_id), state, platform, settings, report)
     except NothingToDo as nothing:
         log.info(str(nothing))
         return {"nothing": str(nothing)}
     finally:
         platform.close()
+        stop_spans()
 
 
 def main() -> None:

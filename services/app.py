@@ -15,6 +15,7 @@ from services.kit.discovery import DASHBOARD, SERVICES, parts
 from services.kit.logs import configure_logs
 from services.kit.metrics import serve
 from services.kit.settings import settings
+from services.kit.tracing import start_spans
 
 SERVICES_VARIABLE = "EDGELOOP_SERVICES"
 
@@ -23,6 +24,7 @@ def create_app() -> FastAPI:
     """The application with all services, or with those named by `EDGELOOP_SERVICES`."""
     configure_logs("api", settings().log_level)
     serve("api")
+    start_spans("api")
     return build_app(_chosen())
 
 

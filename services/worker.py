@@ -16,6 +16,7 @@ from services.kit.discovery import SERVICES, parts
 from services.kit.logs import configure_logs
 from services.kit.settings import settings
 from services.kit.tasks import celery_app
+from services.kit.tracing import start_spans
 
 READY_FILE_VARIABLE = "EDGELOOP_READY_FILE"
 
@@ -31,6 +32,7 @@ TASK_MODULES = [
 def use_our_logs(**_: Any) -> None:  # Any: signal arguments, unused
     """Set up JSON logs; a receiver of this signal keeps Celery's own set-up away."""
     configure_logs("worker", settings().log_level)
+    start_spans("worker")
 
 
 @worker_ready.connect(weak=False)

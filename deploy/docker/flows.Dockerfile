@@ -6,6 +6,8 @@ ARG BASE=docker.io/library/python:3.12-slim-bookworm
 
 FROM ${BASE} AS build
 ARG PIP_ARGS=""
+# Further extras, with a comma before each: EXTRAS=,tracing exports traces by OTLP.
+ARG EXTRAS=""
 WORKDIR /source
 RUN python3 -m venv /opt/edgeloop
 COPY pyproject.toml constraints.txt README.md LICENSE ./
@@ -21,7 +23,7 @@ COPY demo demo
 COPY migrations migrations
 COPY seeds seeds
 RUN /opt/edgeloop/bin/python -m pip install --no-cache-dir --disable-pip-version-check ${PIP_ARGS} --find-links /wheels -c constraints.txt "setuptools>=77" wheel \
- && /opt/edgeloop/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-build-isolation ${PIP_ARGS} --find-links /wheels -c constraints.txt ".[flows]" "psycopg[binary]" \
+ && /opt/edgeloop/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-build-isolation ${PIP_ARGS} --find-links /wheels -c constraints.txt ".[flows${EXTRAS}]" "psycopg[binary]" \
  && /opt/edgeloop/bin/python -m pip uninstall --yes --disable-pip-version-check pip \
  && cd /opt/edgeloop/lib/python3.*/site-packages && rm -rf services embedded && cp -r /source/seeds seeds
 

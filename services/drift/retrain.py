@@ -19,6 +19,7 @@ from services.drift.limits import DriftSettings
 from services.drift.models import Alarm
 from services.drift.prefect import FlowRuns
 from services.kit.database import transaction
+from services.kit.tracing import ongoing_traceparent
 
 
 class StillWaiting(RuntimeError):
@@ -54,7 +55,8 @@ def decide_alarm(
     decision = decide(facts)
     run_id = None
     if decision.action is AlarmAction.RETRAIN:
-        run_id = flows.start(deployment, {"alarm_id": alarm_id}, f"drift-alarm-{alarm_id}")
+        asked = {"alarm_id": alarm_id, "traceparent": ongoing_traceparent()}
+        run_id = flows.start(deployment, asked, f"drift-alarm-{alarm_id}")
     _record(alarm_id, decision, run_id, now)
     if decision.action is AlarmAction.PENDING:
         raise StillWaiting(decision.reason)

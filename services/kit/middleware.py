@@ -10,10 +10,11 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from contracts.tracing import Span
 from services.kit.limits import HTTP
 from services.kit.metrics import note_request
 from services.kit.problems import TooLarge, response
-from services.kit.tracing import start_trace
+from services.kit.tracing import span, start_trace
 
 QUIET_PATHS = frozenset({"/healthz", "/readyz"})
 
@@ -47,7 +48,12 @@ class TraceMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_traced)
+            if scope["path"] in QUIET_PATHS:
+                await self._app(scope, receive, send_traced)
+            else:
+                with span(scope["method"], "server", http__request__method=scope["method"]) as here:
+                    await self._app(scope, receive, send_traced)
+                    _name(here, scope, status)
         finally:
             spent = time.perf_counter() - begun
             note_request(scope["path"], getattr(scope.get("route"), "path", None), scope["method"], status, spent)
@@ -56,6 +62,17 @@ class TraceMiddleware:
                 log.info(
                     "request", method=scope["method"], path=scope["path"], status=status, ms=round(spent * 1000, 1)
                 )
+
+
+def _name(here: Span, scope: Scope, status: int) -> None:
+    """Name the span after service and route, never after the address: addresses hold ids."""
+    route = getattr(scope.get("route"), "path", None)
+    if route is not None:
+        service = scope["path"].split("/", 2)[1]
+        route = route if route.startswith(f"/{service}") else f"/{service}{route}"
+        here.rename(f"{scope['method']} {route}")
+        here.note(http__route=route)
+    here.note(http__response__status_code=status)
 
 
 class BodyLimitMiddleware:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from services.kit.database import transaction
 from services.kit.limits import OUTBOX
 from services.kit.models import OutboxRow
-from services.kit.tracing import ongoing_traceparent, start_trace
+from services.kit.tracing import ongoing_traceparent, span, start_trace
 
 Handler = Callable[[str, dict[str, Any]], None]  # Any: JSON
 
@@ -63,7 +63,8 @@ def _deliver_next(topics: tuple[str, ...] | None) -> int | None:
             return None
         start_trace(row.traceparent)
         try:
-            _handlers[row.topic](row.key, row.payload)
+            with span(f"outbox {row.topic}", "consumer", edgeloop__attempts=row.attempts):
+                _handlers[row.topic](row.key, row.payload)
         except Exception as error:  # whatever a handler raises is kept beside the row and tried again
             _put_off(session, row, error)
             return 0

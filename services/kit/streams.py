@@ -21,7 +21,7 @@ import structlog
 
 from services.kit.limits import STREAM
 from services.kit.settings import settings
-from services.kit.tracing import ongoing_traceparent, start_trace
+from services.kit.tracing import ongoing_traceparent, span, start_trace
 
 _APPEND = """
 if (redis.call('GET', KEYS[2]) or '0') ~= ARGV[1] then return -1 end
@@ -247,7 +247,8 @@ def _message(stream: str, raw: tuple[bytes, dict[bytes, bytes]]) -> StreamMessag
 def _handle(client: redis.Redis, group: str, handler: Handler, message: StreamMessage, abandoned: bool) -> int:
     start_trace(message.fields.get(TRACE, b"").decode(errors="replace"))
     try:
-        handler(message)
+        with span(f"stream {message.stream}", "consumer"):
+            handler(message)
     except Exception as error:  # one bad message must not stop the ones behind it
         log.warning("stream_message_failed", stream=message.stream, id=message.id, group=group, exc_info=error)
         if abandoned and _deliveries(client, group, message) >= STREAM.deliveries:

@@ -21,7 +21,7 @@ from celery.signals import before_task_publish
 
 from services.kit.metrics import noted_task
 from services.kit.settings import settings
-from services.kit.tracing import ongoing_traceparent, start_trace
+from services.kit.tracing import ongoing_traceparent, span, start_trace
 
 QUEUES = ("kit", "telemetry", "curation", "drift", "builds", "releases")
 SCHEDULE: dict[str, dict[str, Any]] = {}  # Any: Celery's own schedule entries
@@ -69,7 +69,7 @@ class TracedTask(Task):  # type: ignore[type-arg]  # generic in its stubs only, 
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         start_trace(getattr(self.request, "traceparent", None))
-        with noted_task(self.name):
+        with noted_task(self.name), span(f"task {self.name}", "consumer"):
             return super().__call__(*args, **kwargs)
 
 

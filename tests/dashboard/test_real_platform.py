@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 import httpx
 import pytest
+from argon2 import PasswordHasher, profiles
 
+from services.identity import passwords
 from tests.builds import support
 from tests.builds.conftest import Studio
+from tests.dashboard.twin.samples import SEARCH
 from tests.support.http import ApiClient, LiveServer
 from tests.support.models import quality_qdq, vsr_qdq
 from tests.support.platform import Tokens
@@ -71,10 +75,52 @@ def test_a_real_build_is_read_down_to_its_checks(visitor: httpx.Client, client: 
     model = vsr_qdq(channels=8, mid=8, blocks=1)
     studio = Studio(client, tokens.service, model, quality_qdq(), support.observer_npz())
     studio.add_set(support.model_set(model))
-    meta = {"name": "vsr-seen", "float_psnr": {"normal": 100.0}}
+    meta: dict[str, object] = {"name": "vsr-seen", "float_psnr": {"normal": 100.0}}
+    meta["search"] = json.loads(SEARCH.read_text())
     build = studio.build(meta, model=support.with_broken_calibration(model))
     visitor.post("/login", data={"token": tokens.operator})
     assert "vsr-seen" in visitor.get("/").text
     text = visitor.get(f"/console/builds/{build['id']}").text
     assert "quantisation.drop@npu-4t/48x64/normal" in text
     assert "does not fit the activations" in text
+    text = visitor.get(f"/console/models/{build['id']}").text
+    assert "57 of 1,728 networks were judged" in text
+    assert len(visitor.get(f"/fragments/search-figure/{build['id']}").json()["data"]) == 3
+    text = visitor.get("/console/settings").text
+    assert f"build {build['id']}" in text.split("History of gate")[1]
+
+
+def test_somebody_is_let_in_by_an_administrator_and_chooses_a_password(
+    visitor: httpx.Client, client: ApiClient, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passwords, "HASHER", PasswordHasher.from_parameters(profiles.CHEAPEST))
+
+    def form(path: str) -> dict[str, str]:
+        text = visitor.get(path).text.split("<main", 1)[1]
+        return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', text))
+
+    visitor.post("/login", data={"token": tokens.operator})
+    made = visitor.post(
+        "/console/new-account",
+        data={**form("/console/new-account"), "name": "cy", "role": "operator", "reason": "joined us"},
+    )
+    assert made.status_code == 201
+    found = re.search(r'id="one-time">([^<]+)<', made.text)
+    assert found is not None
+    path = "/console/accounts/cy/role"
+    seen = form(path)
+    changed = visitor.post(path, data={**seen, "role": "viewer", "reason": "not on the rota yet"})
+    assert changed.status_code == 303
+    late = visitor.post(path, data={**seen, "role": "admin", "reason": "too late"})
+    assert late.status_code == 412
+    trail = client.get("/releases/v1/audit", token=tokens.operator, params={"subject": "account:cy"}).json()["items"]
+    reasons = {item["action"]: item["detail"].get("reason") for item in trail}
+    assert reasons["account.created"] == "joined us"
+    assert reasons["account.changed"] == "not on the rota yet"
+    visitor.cookies.clear()
+    assert visitor.post("/login", data={"name": "cy", "password": found.group(1)}).status_code == 303
+    assert visitor.get("/console/devices").headers["location"] == "/console/account"
+    words = {"current": found.group(1), "new": "a-long-phrase-of-mine", "again": "a-long-phrase-of-mine"}
+    assert visitor.post("/console/account/password", data={**form("/console/account"), **words}).status_code == 303
+    assert visitor.get("/console/devices").status_code == 200
+    assert visitor.get("/console/accounts").status_code == 403

@@ -15,7 +15,7 @@ import yaml
 from services.kit.discovery import DASHBOARD, SERVICES
 from services.kit.settings import Settings
 from services.kit.tasks import QUEUES
-from tests.deployment.chart import CHART, VALUE_SETS, containers, of_kind, pods, render, rendered, values
+from tests.deployment.chart import CHART, VALUE_SETS, Object, containers, of_kind, pods, render, rendered, values
 
 EACH = pytest.mark.parametrize("name", VALUE_SETS)
 KUBERNETES = "1.30.0"
@@ -99,6 +99,16 @@ def test_the_environment_is_what_the_code_reads(name: str) -> None:
         assert ours <= known, where
 
 
+def test_traces_are_exported_only_where_a_collector_is_named() -> None:
+    def told(found: tuple[Object, ...]) -> list[str]:
+        named = (one for _, container in containers(found) for one in container.get("env", []))
+        return [one["value"] for one in named if one["name"].startswith("OTEL_")]
+
+    assert told(rendered("small")) == []
+    given = {**values("small"), "tracing": {"endpoint": "http://collector:4318", "share": 0.1}}
+    assert {"http://collector:4318", "parentbased_traceidratio", "0.1"} == set(told(tuple(render(given))))
+
+
 @EACH
 def test_secrets_come_by_reference_only(name: str) -> None:
     assert of_kind(rendered(name), "Secret") == []
@@ -177,6 +187,7 @@ def test_the_gateway_leads_to_every_service_and_hides_the_metrics(name: str) -> 
     [
         {"replicaCount": 3},
         {"logLevel": "LOUD"},
+        {"tracing": {"endpoint": "collector:4318"}},
         {"apis": {"telemetry": {"replicas": 0}}},
         {"image": {"services": {"tag": "latest"}}},
         {"workers": {"builds": {"resources": {"limits": {"cpu": "lots", "memory": "1Gi"}}}}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -124,7 +125,8 @@ def test_an_alarm_with_uncovered_hard_clusters_starts_one_flow_run(twin: Prefect
     assert alarm().action == "retrain"
     assert list(twin.runs) == [alarm().flow_run_id]
     run = twin.runs[str(alarm().flow_run_id)]
-    assert run["parameters"] == {"alarm_id": "a1"}
+    assert run["parameters"]["alarm_id"] == "a1"
+    assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", run["parameters"]["traceparent"])
     assert run["idempotency_key"] == "drift-alarm-a1"
 
 

@@ -91,6 +91,11 @@ capabilities: {drop: [ALL]}
 - {name: EDGELOOP_PREFECT_API_URL, value: {{ include "edgeloop.prefect" .root | quote }}}
 - {name: EDGELOOP_MLFLOW_TRACKING_URI, value: {{ include "edgeloop.mlflow" .root | quote }}}
 - {name: EDGELOOP_LOG_LEVEL, value: {{ $values.logLevel | quote }}}
+{{- if $values.tracing.endpoint }}
+- {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ $values.tracing.endpoint | quote }}}
+- {name: OTEL_TRACES_SAMPLER, value: parentbased_traceidratio}
+- {name: OTEL_TRACES_SAMPLER_ARG, value: {{ $values.tracing.share | quote }}}
+{{- end }}
 - {name: EDGELOOP_METRICS_PORT, value: "9464"}
 - {name: EDGELOOP_METRICS_HOST, value: 0.0.0.0}
 - {name: OMP_NUM_THREADS, value: "1"}
