@@ -8,10 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.peers.quantisers.absent import stand_in
-
-stand_in(("torchvision", "bokeh", "cvxpy", "holoviews", "hvplot", "tensorboard", "osqp", "pybind11"))
-
+import benchmarks.peers.quantisers.aimet_absent  # isort: skip  # before AIMET
 import torch
 from aimet_torch import onnx as aimet_onnx  # type: ignore[import-not-found]  # the peer's own environment
 from aimet_torch.nn.modules.custom import Add  # type: ignore[import-not-found]  # the peer's own environment
