@@ -1,8 +1,8 @@
 """`edgeloop bench qat`: what INT8 costs a small x2 net on a person nothing was trained on, beside other quantisers.
 
 The net (six convolutions of 16 channels) is the one that `bench learning` trains for 540 CPU seconds a seed; it is
-shared with that bench. Everything after begins there, takes 300 steps over the same patches, and is compared with the
-float net trained 300 steps more. dB are RGB, measured on the INT8 model in ONNX Runtime. Results of each stage stay in
+shared with that bench. Everything after begins there, takes 150 steps over the same patches, and is compared with the
+float net trained 150 steps more. dB are RGB, measured on the INT8 model in ONNX Runtime. Results of each stage stay in
 `build/bench`, so a stopped bench goes on where it was. EDGELOOP_QAT_SEEDS ("1,2,3") chooses the seeds; fewer than three
 miss a promise. Reads recordings of people from `../shared/data/video` or EDGELOOP_PEOPLE.
 """

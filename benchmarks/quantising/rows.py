@@ -40,7 +40,7 @@ from flows.data.pairs import Pair
 from flows.quant.lsq import PIXEL_SCALE
 from flows.tasks.training import Progress
 
-STEPS, RATE = 300, 2e-4
+STEPS, RATE = 150, 2e-4
 PLAYED = ("ptq", "own")
 """Ways whose models the emulated device plays."""
 

@@ -10,6 +10,15 @@ from types import ModuleType
 from typing import ClassVar
 
 
+class _Nothing(type):
+    """A class whose attributes are such classes again."""
+
+    def __getattr__(cls, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Nothing(name, (), {})
+
+
 class _Absent(ModuleType):
     """Whatever is asked of it is a class without anything in it."""
 
@@ -18,7 +27,7 @@ class _Absent(ModuleType):
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
             raise AttributeError(name)
-        return type(name, (), {})
+        return _Nothing(name, (), {})
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -8,19 +8,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.peers.quantisers.absent import stand_in
+import benchmarks.peers.quantisers.aimet_absent  # noqa: F401  # isort: skip  # before AIMET
+import torch
+from aimet_torch import onnx as aimet_onnx  # type: ignore[import-not-found]  # the peer's own environment
+from aimet_torch.nn.modules.custom import Add  # type: ignore[import-not-found]  # the peer's own environment
+from aimet_torch.quantsim import QuantizationSimModel  # type: ignore[import-not-found]  # the peer's own environment
+from torch import Tensor, nn
 
-stand_in(("torchvision", "bokeh", "cvxpy", "holoviews", "hvplot", "tensorboard", "osqp", "pybind11"))
-
-import torch  # noqa: E402
-from aimet_torch import onnx as aimet_onnx  # type: ignore[import-not-found]  # the peer's own environment  # noqa: E402
-from aimet_torch.nn.modules.custom import Add  # type: ignore[import-not-found]  # the peer's own environment  # noqa: E402
-from aimet_torch.quantsim import QuantizationSimModel  # type: ignore[import-not-found]  # the peer's own environment  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
-
-from benchmarks.peers.quantisers.task import MODEL, Work  # noqa: E402
-from benchmarks.teaching.plain import PlainNet  # noqa: E402
-from flows.tasks.vsr.architecture import SCALE  # noqa: E402
+from benchmarks.peers.quantisers.task import MODEL, Work
+from benchmarks.teaching.plain import PlainNet
+from flows.tasks.vsr.architecture import SCALE
 
 
 class Modules(nn.Module):
