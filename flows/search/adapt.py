@@ -6,6 +6,8 @@ pairs. Stages outside `affected` get no gradient, so what they learned before is
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -14,8 +16,9 @@ from flows.data.pairs import PairSet
 from flows.tasks.batches import to_batch
 from flows.tasks.training import Budget, Loop, Progress, one_thread
 from flows.tasks.vsr.architecture import Architecture, Stage
+from flows.tasks.vsr.history import FRAMES, clips_of
 from flows.tasks.vsr.supernet import Supernet
-from flows.tasks.vsr.train import TrainSettings, psnr_loss
+from flows.tasks.vsr.train import TrainSettings, mixed_batch, psnr_loss
 
 
 def adapt_supernet(
@@ -30,6 +33,8 @@ def adapt_supernet(
 ) -> Supernet:
     """Train the affected stages (in place) of a supernet; returns it with averaged weights."""
     chosen = settings or TrainSettings(rate=1e-3)
+    if inherited.history:
+        chosen = replace(chosen, frames=FRAMES)
     supernet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # stub lacks the keyword-only form
     trained = _affected_parameters(supernet, affected)
     loop = Loop(trained, budget, rate=chosen.rate, progress=progress, random=np.random.default_rng(chosen.seed))
@@ -45,7 +50,7 @@ def adapt_supernet(
             loss = loss + psnr_loss(output, high)
         return loss
 
-    with one_thread():
+    with one_thread(), clips_of(supernet, chosen.clip):
         loop.run(loss_of)
     loop.use_average()
     return supernet
@@ -74,12 +79,15 @@ def _random(
 
 def _replaced(inherited: Architecture, stages: dict[int, Stage]) -> Architecture:
     merged = tuple(stages.get(index, stage) for index, stage in enumerate(inherited.stages))
-    return Architecture(inherited.trunk, merged)
+    return replace(inherited, stages=merged)
 
 
 def _mixed_batch(
     normal: PairSet, hard: PairSet, settings: TrainSettings, random: np.random.Generator
 ) -> tuple[Tensor, Tensor]:
+    if settings.clip > 1:
+        low, high, _ = mixed_batch(normal, hard, settings, random)
+        return low, high
     count = round(settings.batch * settings.hard_share)
     easy = normal.patches(settings.batch - count, settings.patch, random)
     tough = hard.patches(count, settings.patch, random)

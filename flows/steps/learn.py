@@ -17,6 +17,7 @@ from flows.steps.hard import TrainingPairs
 from flows.steps.parent import parent_network
 from flows.tasks.training import Budget
 from flows.tasks.vsr.architecture import Architecture
+from flows.tasks.vsr.history import FRAMES
 from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.metrics import evaluate
 from flows.tasks.vsr.net import VsrNet
@@ -96,7 +97,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     net, start = start_network(run, architecture, pairs)
     finetune(
         net, pairs.normal, pairs.hard, _budget(run, FINETUNE_SHARE),
-        settings=replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception),
+        settings=_on_clips(replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception), net),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / "finetune.pt",
     )  # fmt: skip
@@ -114,7 +115,7 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     net = load_net(run.folder.read("float.npz"))
     quantised = qat(
         net, pairs.normal, pairs.hard, _budget(run, QAT_SHARE),
-        settings=replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed),
+        settings=_on_clips(replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed), net),
         checkpoint=run.folder.path / "qat.pt",
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
     )  # fmt: skip
@@ -138,6 +139,12 @@ def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPa
     if _validated(own, pairs) > _validated(inherited, pairs):
         return own, "supernet"
     return inherited, "production"
+
+
+def _on_clips(settings: TrainSettings, net: VsrNet) -> TrainSettings:
+    """Where the net has history: settings that draw clips, and the net told so."""
+    net.frames = FRAMES if net.architecture.history else 1
+    return replace(settings, frames=net.frames)
 
 
 def _validated(net: VsrNet, pairs: TrainingPairs) -> float:
