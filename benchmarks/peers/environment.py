@@ -51,10 +51,10 @@ def environment(folder: Path, requirements: Sequence[str]) -> Environment:
 
 
 def layered_environment(folder: Path, requirements: Sequence[str]) -> Environment:
-    """An environment that sees the packages of this interpreter behind its own, and takes in nothing but what is named.
+    """An environment that sees this interpreter's packages behind its own, and takes in nothing but what is named.
 
-    For peers that must share the framework under test (torch, ONNX Runtime) and whose own requirements would replace it:
-    `pip install --no-deps`. What they lack besides is in the list.
+    For peers that must share the framework under test (torch, ONNX Runtime) and whose own requirements would replace
+    it: `pip install --no-deps`. What they lack besides is in the list.
     """
     made, stamp = Environment(folder), folder / ".requirements"
     wanted = "\n".join(("layered", sys.prefix, *requirements))

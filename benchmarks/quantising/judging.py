@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from benchmarks.quantising.material import Clip
 from compiler.driver import compile_program
 from contracts.npu import Program
 from edge_agent.runtime.npu import NpuDevice
 from flows.data.clips import Frames
+from flows.data.pairs import Pair, PairSet
 from flows.inference import cpu_session
-from flows.tasks.vsr.metrics import as_upscaler, psnr_rgb, psnr_y
+from flows.tasks.vsr.metrics import evaluate
 
 TARGET = "npu-4t"
 
@@ -39,18 +39,13 @@ class Distance:
     values: int
 
 
-def quality(model: nn.Module | bytes, clips: Sequence[Clip]) -> Quality:
+def quality(model: nn.Module | bytes, clips: Sequence[Pair]) -> Quality:
     """Of a torch net or of an ONNX model in ONNX Runtime, on 8-bit outputs."""
-    upscale = as_upscaler(model)
-    rgb, luma = [], []
-    for clip in clips:
-        output = upscale(clip.low)
-        rgb.append(psnr_rgb(output, clip.high))
-        luma.append(psnr_y(output, clip.high))
-    return Quality(float(np.concatenate(rgb).mean()), float(np.concatenate(luma).mean()))
+    found = evaluate(model, PairSet(tuple(clips)))
+    return Quality(found.psnr_rgb, found.psnr_y)
 
 
-def proof_frames(clips: Sequence[Clip]) -> Frames:
+def proof_frames(clips: Sequence[Pair]) -> Frames:
     """One judged frame a clip."""
     return np.stack([clip.low[len(clip.low) // 2] for clip in clips])
 

@@ -11,15 +11,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from benchmarks.quantising.material import Material
-from benchmarks.quantising.net import load_plain
-from benchmarks.quantising.start import BATCH, LATER_SEED, PATCH, run
+from benchmarks.quantising.steps import train
 from benchmarks.quantising.twin import QuantPlainNet, export_plain
+from benchmarks.teaching.anchor import load_anchor
 from flows.quant.calibrate import calibrate
 from flows.quant.stages import FACTORS, StagePlan, train_in_stages
 from flows.tasks.training import Budget, Progress
-from flows.tasks.vsr.train import to_batch
 
-CALIBRATION_BATCHES = 24
 TEACHER_SHARE = 0.3
 
 
@@ -58,22 +56,22 @@ def quantise(
     """The start's quantised twin."""
     begun = time.process_time()
     torch.manual_seed(seed)
-    net = load_plain(start)
+    net = load_anchor(start)
     twin = QuantPlainNet(net, pinned=way.pinned)
-    batches = calibration(material, seed)
+    batches = material.calibration(seed)
     calibrate(twin, batches)
     if way.trained:
-        teacher = load_plain(start).eval()
+        teacher = load_anchor(start).eval()
 
         def loss_of(step: int) -> Tensor:
-            low, high = to_batch(*material.batch(seed + LATER_SEED, step, BATCH, PATCH))
+            low, high = material.batch(seed, step)
             if way.taught:
                 with torch.no_grad():
                     high = (1.0 - TEACHER_SHARE) * high + TEACHER_SHARE * teacher(low)
             return F.l1_loss(twin(low), high)
 
         if way.plan is None:
-            run(twin, twin, seed, steps, rate, material, progress, FACTORS)
+            train(twin, twin, seed, steps, rate, material, progress, FACTORS)
         else:
             train_in_stages(
                 twin, lambda step, _random: loss_of(step), batches, Budget(steps=steps), rate=rate, plan=way.plan,
@@ -81,10 +79,3 @@ def quantise(
             )  # fmt: skip
     spent = time.process_time() - begun
     return Made(twin, export_plain(twin), spent)
-
-
-def calibration(material: Material, seed: int) -> list[Tensor]:
-    """Patches of the training side, those that all quantisers calibrate on."""
-    return [
-        to_batch(*material.batch(seed + 2 * LATER_SEED, index, BATCH, PATCH))[0] for index in range(CALIBRATION_BATCHES)
-    ]

@@ -1,16 +1,20 @@
 """Everything that is measured for one seed, each stage kept when it is done.
 
-A row is what became of one way to quantise: dB on the judged person, and how far its fake quantisation is from ONNX Runtime.
+A row is what became of one way to quantise: dB on the judged person, and how far its fake quantisation is from ONNX
+Runtime.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import onnx
+import torch
 from onnx import numpy_helper
 
 from benchmarks.peers.quantisers.run import PEERS, run_peer
@@ -25,73 +29,66 @@ from benchmarks.quantising.judging import (
     quality,
     runtime_outputs,
 )
-from benchmarks.quantising.material import Clip, Material, judged, learned, root
-from benchmarks.quantising.net import load_plain, save_plain
-from benchmarks.quantising.own import WAYS, calibration, quantise
-from benchmarks.quantising.start import train_on, train_start
+from benchmarks.quantising.material import Material, judged, learned
+from benchmarks.quantising.own import WAYS, quantise
 from benchmarks.quantising.static import METHODS, static
+from benchmarks.quantising.steps import train
 from benchmarks.quantising.twin import export_float
+from benchmarks.teaching.anchor import load_anchor
+from benchmarks.teaching.level import level, place
+from flows.data.pairs import Pair
 from flows.quant.lsq import PIXEL_SCALE
 from flows.tasks.training import Progress
 
-START_CPU_S, STEPS, RATE = 540.0, 600, 2e-4
+STEPS, RATE = 150, 2e-4
 PLAYED = ("ptq", "own")
 """Ways whose models the emulated device plays."""
 
-_START = ("benchmarks/quantising/start.py", "benchmarks/quantising/net.py", "benchmarks/quantising/material.py",
-          "flows/tasks/training.py")  # fmt: skip
-_JUDGED = (*_START, "benchmarks/quantising/judging.py")
+_TRAINED = ("benchmarks/quantising/material.py", "benchmarks/quantising/steps.py", "flows/tasks/training.py")
+_JUDGED = (*_TRAINED, "benchmarks/quantising/judging.py")
+_QUANT = ("lsq", "stages", "adaround", "calibrate", "divergence", "integer", "networks", "export", "qdq")
 _OWN = (
     *_JUDGED,
     "benchmarks/quantising/own.py",
     "benchmarks/quantising/twin.py",
-    *(
-        f"flows/quant/{name}.py"
-        for name in ("lsq", "stages", "adaround", "calibrate", "divergence", "integer", "networks")
-    ),
-    *(f"flows/quant/{name}.py" for name in ("export", "qdq")),
+    *(f"flows/quant/{name}.py" for name in _QUANT),
 )
 
 
 @dataclass(frozen=True)
 class Seed:
-    """One seed's stages. `start_cpu_s`, `steps` and `rate` are the bench's; tests make them small."""
+    """One seed's stages. `start` gives the float weights in place of the trained anchor; tests make steps few."""
 
     number: int
     folder: Path = FOLDER
-    start_cpu_s: float = START_CPU_S
-    start_steps: int | None = None
+    start: Path | None = None
     steps: int = STEPS
     rate: float = RATE
 
     @cached_property
     def material(self) -> Material:
         """What may be learned from."""
-        return learned(root())
+        return learned()
 
     @cached_property
-    def clips(self) -> tuple[Clip, ...]:
+    def clips(self) -> tuple[Pair, ...]:
         """What is judged."""
-        return judged(root())
+        return judged()
 
-    def start(self, progress: Progress | None = None) -> Json:
-        """The float start: steps, dB; its weights are `start.npz`."""
-
-        def make(folder: Path) -> Json:
-            path = train_start(
-                self.number, self.start_cpu_s, folder, material=self.material, progress=progress, steps=self.start_steps
-            )
-            found = quality(load_plain(path), self.clips)
-            return {"steps": int((folder / "steps").read_text()), "rgb": found.rgb, "luma": found.luma}
-
-        return done(self._start, make, self.folder)
+    def anchor(self, progress: Progress | None = None) -> Json:
+        """The float start, the one that `bench learning` trains and keeps: dB, steps, CPU seconds."""
+        told: Json = {} if self.start else dict(level(self.number, progress)["training"])
+        found = quality(load_anchor(self._weights), self.clips)
+        facts = {"steps": told.get("iterations", 0), "cpu_s": told.get("cpu_seconds", 0.0)}
+        return {"rgb": found.rgb, "luma": found.luma, **facts}
 
     def trained_on(self, progress: Progress | None = None) -> Json:
-        """The float net trained as long as the quantised ones: dB; its weights are `on.npz`."""
+        """The float net trained as long as the quantised ones: dB; its weights are `on.pt`."""
 
         def make(folder: Path) -> Json:
-            net = train_on(self._weights, self.number, self.steps, self.rate, self.material, progress)
-            save_plain(net, folder / "on.npz")
+            net = load_anchor(self._weights)
+            train(net, net, self.number, self.steps, self.rate, self.material, progress)
+            torch.save(net.state_dict(), folder / "on.pt")
             found = quality(net, self.clips)
             return {"rgb": found.rgb, "luma": found.luma}
 
@@ -127,8 +124,8 @@ class Seed:
 
         def make(folder: Path) -> Json:
             self.trained_on()
-            model = export_float(load_plain(self._on.folder(self.folder) / "on.npz"))
-            made = static(model, calibration(self.material, self.number), method, folder)
+            model = export_float(load_anchor(self._on.folder(self.folder) / "on.pt"))
+            made = static(model, self.material.calibration(self.number), method, folder)
             (folder / MODEL).write_bytes(made)
             return _row(made, self.clips, {})
 
@@ -161,25 +158,31 @@ class Seed:
         settings = {**self._settings, "requirements": list(PEERS[name].requirements)}
         return done(Stage(name, self.number, settings, code), make, self.folder)
 
-    @property
-    def _start(self) -> Stage:
-        return Stage("start", self.number, {"cpu_s": self.start_cpu_s, "steps": self.start_steps}, _START)
-
-    @property
+    @cached_property
     def _settings(self) -> Json:
-        return {**self._start.settings, "later": self.steps, "rate": self.rate}
+        """What everything behind the start depends on besides code."""
+        data = _digest(array for pair in (*self.material.pairs.pairs, *self.clips) for array in (pair.low, pair.high))
+        start = hashlib.sha256(self._weights.read_bytes()).hexdigest()
+        return {"start": start, "data": data, "steps": self.steps, "rate": self.rate}
 
     @property
     def _on(self) -> Stage:
-        return Stage("fp32-on", self.number, self._settings, _START)
+        return Stage("fp32-on", self.number, self._settings, _JUDGED)
 
-    @property
+    @cached_property
     def _weights(self) -> Path:
-        self.start()
-        return self._start.folder(self.folder) / "start.npz"
+        return self.start or place(self.number).folder / f"anchor-seed{self.number}.pt"
 
 
-def _row(model: bytes, clips: tuple[Clip, ...], distances: dict[str, Distance]) -> Json:
+def _digest(arrays: Iterable[np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(str(array.shape).encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
+def _row(model: bytes, clips: tuple[Pair, ...], distances: dict[str, Distance]) -> Json:
     found = quality(model, clips)
     return {"rgb": found.rgb, "luma": found.luma, **{name: vars(one) for name, one in distances.items()}}
 

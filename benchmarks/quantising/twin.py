@@ -1,7 +1,7 @@
 """The plain net's quantised twin, by the product's own parts, and its QDQ ONNX.
 
-Input, residual before and after PixelShuffle (zero point 128) and output lie on the pixel grid of 1/255, unless `pinned`
-is off: then every grid but the input's comes from calibration, which shows what pinning is worth.
+Input, residual before and after PixelShuffle (zero point 128) and output lie on the pixel grid of 1/255, unless
+`pinned` is off: then every grid but the input's comes from calibration, which shows what pinning is worth.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.quantising.net import SCALE, PlainNet, enlarged
+from benchmarks.teaching.plain import PlainNet
 from flows.quant.export import conv_codes, encoding
 from flows.quant.integer import added
 from flows.quant.lsq import PIXEL_SCALE, ActivationQuantizer, QuantConv2d
 from flows.quant.networks import exact, through
 from flows.quant.qdq import Edge, Encoding, QdqWriter
+from flows.tasks.vsr.architecture import SCALE
+from flows.tasks.vsr.net import anchor
 
 PIXELS = Encoding(np.float32(PIXEL_SCALE), 0)
 
@@ -44,8 +46,8 @@ class QuantPlainNet(nn.Module):
         assert isinstance(tail, QuantConv2d)
         image = F.pixel_shuffle(through(tail, y, source.scale, self.tail_grid), SCALE)
         if exact(tail, self.output_grid):
-            return added(image, self.tail_grid, enlarged(x), self.input_grid, self.output_grid)
-        return torch.as_tensor(self.output_grid(image + enlarged(x)))
+            return added(image, self.tail_grid, anchor(x), self.input_grid, self.output_grid)
+        return torch.as_tensor(self.output_grid(image + anchor(x)))
 
 
 def export_plain(network: QuantPlainNet) -> bytes:
@@ -68,8 +70,8 @@ def export_plain(network: QuantPlainNet) -> bytes:
         "Resize", [pixels.name, "", scales], "anchor", mode="nearest", coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
     )  # fmt: skip
-    anchor = writer.quantize(nearest, pixels.encoding)
-    total = writer.node("Add", [shuffled.name, anchor.name], "sum")
+    repeated = writer.quantize(nearest, pixels.encoding)
+    total = writer.node("Add", [shuffled.name, repeated.name], "sum")
     writer.output(writer.quantize(total, encoding(network.output_grid), "y"), [1, 3, "height2", "width2"])
     return writer.finish([1, 3, "height", "width"], {})
 
@@ -95,5 +97,5 @@ def export_float(net: PlainNet) -> bytes:
         "Resize", ["x", "", scales], "anchor", mode="nearest", coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
     )  # fmt: skip
-    writer.output(Edge(writer.node("Add", [image, nearest], "y"), PIXELS), [1, 3, "height2", "width2"])
-    return writer.finish([1, 3, "height", "width"], {})
+    writer.output(Edge(writer.node("Add", [image, nearest], "y"), PIXELS), ["n", 3, "height2", "width2"])
+    return writer.finish(["n", 3, "height", "width"], {})

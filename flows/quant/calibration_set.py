@@ -28,7 +28,7 @@ class CalibrationSetError(DataError):
 
 @dataclass(frozen=True)
 class CalibrationFrames:
-    """Runs of consecutive received frames, each [5, h, w, 3], under every chain of the set, and what identifies them."""
+    """Runs of consecutive received frames, each [5, h, w, 3], under every chain, and what identifies the set."""
 
     runs: tuple[Frames, ...]
     digest: str
@@ -49,7 +49,7 @@ def read_set(folder: Path, runs_a_file: int = RUNS_A_FILE) -> CalibrationFrames:
     if report.get("ok") is not True:
         missed = ", ".join(str(rule["name"]) for rule in _rules(report, folder) if rule.get("ok") is not True)
         raise CalibrationSetError(
-            f"{folder}: the set misses its rules ({missed or 'no rule is told'}); make it again with more frames or videos"
+            f"{folder}: the set misses its rules ({missed or 'none is told'}); make it again with more frames or videos"
         )
     files = report.get("sha256")
     if not isinstance(files, dict) or not files:

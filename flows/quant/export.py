@@ -143,21 +143,21 @@ def proven(network: nn.Module, model: bytes, frames: Frames) -> tuple[bytes, Agr
 
 
 def encoding(grid: ActivationQuantizer) -> Encoding:
-    """The grid's numbers as stored."""
-    return Encoding(np.float32(grid.scale.detach().numpy()), int(grid.zero_point))
+    """The grid's numbers as stored. Raises ExportError when they are no grid."""
+    scale, zero = np.float32(grid.scale.detach().numpy()), float(grid.zero_point)
+    if not (np.isfinite(scale) and scale > 0.0 and zero == round(zero) and 0.0 <= zero <= 255.0):
+        raise ExportError(f"a tensor's grid has scale {scale} and zero point {zero}; calibrate again")
+    return Encoding(scale, int(zero))
 
 
 def conv_codes(conv: QuantConv2d, source: Encoding) -> ConvCodes:
-    """Integer weights and bias for an input on grid `source`."""
+    """Integer weights and bias for an input on grid `source`. Raises ExportError when one of them is not finite."""
     scale = torch.tensor(float(source.scale))
     with torch.no_grad():
-        return ConvCodes(
-            conv.weight_codes(scale).numpy(),
-            conv.weight_scale(scale).numpy(),
-            conv.bias_codes(scale).numpy(),
-            conv.stride,
-            conv.padding,
-        )
+        codes = (conv.weight_codes(scale), conv.weight_scale(scale), conv.bias_codes(scale))
+    if not all(bool(torch.isfinite(values).all()) for values in codes):
+        raise ExportError("a weight, scale or bias is not finite; train again from a checkpoint that is")
+    return ConvCodes(*(values.numpy() for values in codes), conv.stride, conv.padding)
 
 
 def conv_relu(

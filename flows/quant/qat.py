@@ -1,8 +1,8 @@
 """Quantisation-aware training of an x2 network, and the whole step from float network to proven INT8 model.
 
-Calibrate on both conditions and, where one is given, on a calibration set; then train weights and scales together, scales
-ten times slower, or in stages (`flows.quant.stages`). The float network is the teacher: its output is mixed into the
-target, so that training does not drift to the few patches it sees.
+Calibrate on both conditions and, where one is given, on a calibration set; then train weights and scales together,
+scales ten times slower, or in stages (`flows.quant.stages`). The float network is the teacher: its output is mixed into
+the target, so that training does not drift to the few patches it sees.
 """
 
 from __future__ import annotations

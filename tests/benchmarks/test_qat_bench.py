@@ -15,91 +15,56 @@ from benchmarks.peers.environment import PeerFailed
 from benchmarks.quantising import rows
 from benchmarks.quantising.cache import Stage, code_hash, done
 from benchmarks.quantising.judging import device_differences, distance, fake_outputs, runtime_outputs
-from benchmarks.quantising.material import Clip, Material, half
-from benchmarks.quantising.net import PlainNet, load_plain, save_plain
+from benchmarks.quantising.material import Material
 from benchmarks.quantising.own import WAYS, Way, quantise
 from benchmarks.quantising.rows import Seed
-from benchmarks.quantising.start import train_start
 from benchmarks.quantising.static import METHODS
 from benchmarks.quantising.twin import export_float
+from benchmarks.teaching.anchor import load_anchor
+from benchmarks.teaching.material import CLEAN
+from benchmarks.teaching.plain import PlainNet
 from edgeloop.figures import Figure
-from flows.quant.stages import StagePlan
+from flows.data.clips import shrink
+from flows.data.pairs import Pair, PairSet
 
 
-def clip(seed: int) -> Clip:
-    """Three frames of coloured waves with some noise, and their bicubic halves."""
+def pair(seed: int) -> Pair:
+    """Three frames of coloured waves with some noise, and their halves."""
     y, x = np.mgrid[0:160, 0:192]
     waves = 127 + 60 * np.sin(x[..., None] / (2.0 + seed, 3.0, 5.0)) + 50 * np.cos(y[..., None] / (3.0 + seed))
     noise = np.random.default_rng(seed).normal(0, 6, (3, 160, 192, 3))
     high = np.clip(waves + noise, 0, 255).astype(np.uint8)
-    return Clip(f"waves {seed}", np.stack([half(image) for image in high]), high)
+    return Pair(f"waves {seed}", CLEAN, shrink(high, 2), high)
 
 
-MATERIAL, JUDGED = Material((clip(0), clip(1))), (clip(2),)
+MATERIAL, JUDGED = Material(PairSet((pair(0), pair(1)))), (pair(2),)
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Path:
     torch.manual_seed(0)
-    return save_plain(PlainNet(), tmp_path / "net.npz")
+    torch.save(PlainNet().state_dict(), tmp_path / "net.pt")
+    return tmp_path / "net.pt"
 
 
 @pytest.fixture
-def seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Seed:
-    monkeypatch.setattr(rows, "root", lambda: tmp_path)
-    monkeypatch.setattr(rows, "learned", lambda _: MATERIAL)
-    monkeypatch.setattr(rows, "judged", lambda _: JUDGED)
-    return Seed(0, tmp_path / "kept", start_steps=3, steps=4)
-
-
-def test_the_net_has_the_parameters_of_the_promise() -> None:
-    assert sum(value.numel() for value in PlainNet().parameters()) == 11_468
+def seed(start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Seed:
+    monkeypatch.setattr(rows, "learned", lambda: MATERIAL)
+    monkeypatch.setattr(rows, "judged", lambda: JUDGED)
+    return Seed(0, tmp_path / "kept", start, steps=4)
 
 
 def test_everybody_who_asks_gets_the_same_batch() -> None:
-    low, high = MATERIAL.batch(5, 17, 8, 32)
-    again, _ = MATERIAL.batch(5, 17, 8, 32)
-    np.testing.assert_array_equal(low, again)
-    assert not np.array_equal(low, MATERIAL.batch(5, 18, 8, 32)[0])
-    assert not np.array_equal(low, MATERIAL.batch(6, 17, 8, 32)[0])
-    assert (low.shape, high.shape) == ((8, 32, 32, 3), (8, 64, 64, 3))
-
-
-def test_the_judged_person_is_in_no_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from benchmarks.quantising import material
-
-    read: list[str] = []
-
-    def decode(path: Path, **_: int) -> np.ndarray:
-        read.append(path.stem)
-        return clip(0).high
-
-    monkeypatch.setattr(material, "decode", decode)
-    (tmp_path / "images").mkdir()
-    material.Image.fromarray(clip(0).high[0]).save(tmp_path / material.STILL)
-    material.learned(tmp_path)
-    assert not set(read) & set(material.RECORDINGS[material.JUDGED])
-    read.clear()
-    material.judged(tmp_path)
-    assert set(read) == set(material.RECORDINGS[material.JUDGED])
-
-
-def test_missing_recordings_are_named_with_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from benchmarks.quantising import material
-
-    monkeypatch.setenv(material.VARIABLE, str(tmp_path))
-    with pytest.raises(material.MaterialMissing, match="EDGELOOP_SHARED"):
-        material.root()
-
-
-def test_weights_survive_the_file(start: Path, tmp_path: Path) -> None:
-    net = load_plain(start)
-    again = load_plain(save_plain(net, tmp_path / "again.npz"))
-    assert all(torch.equal(a, b) for a, b in zip(net.parameters(), again.parameters(), strict=True))
+    low, high = MATERIAL.batch(5, 17)
+    assert torch.equal(low, MATERIAL.batch(5, 17)[0])
+    assert not torch.equal(low, MATERIAL.batch(5, 18)[0])
+    assert not torch.equal(low, MATERIAL.batch(6, 17)[0])
+    assert (low.shape, high.shape) == ((8, 3, 64, 64), (8, 3, 128, 128))
+    assert torch.equal(MATERIAL.calibration(5)[3], MATERIAL.calibration(5)[3])
 
 
 def test_the_float_export_is_the_net(start: Path) -> None:
-    net = load_plain(start).eval()
+    net = load_anchor(start).eval()
     frames = JUDGED[0].low[:1]
     wanted = fake_outputs(net, frames, exact=True)
     assert distance(wanted, runtime_outputs(export_float(net), frames), 1 / 255).steps < 1e-2
@@ -132,7 +97,7 @@ def test_a_stage_is_made_once_and_again_when_its_settings_change(tmp_path: Path)
         made.append(folder)
         return {"n": len(made)}
 
-    stage = Stage("x", 0, {"steps": 1}, ("benchmarks/quantising/net.py",))
+    stage = Stage("x", 0, {"steps": 1}, ("benchmarks/quantising/steps.py",))
     assert done(stage, make, tmp_path) == done(stage, make, tmp_path) == {"n": 1}
     assert done(replace(stage, settings={"steps": 2}), make, tmp_path) == {"n": 2}
     assert done(replace(stage, seed=1), make, tmp_path) == {"n": 3}
@@ -162,28 +127,12 @@ def test_code_counts_and_its_comments_do_not(tmp_path: Path, monkeypatch: pytest
     assert hashed('"""Doc."""\n\ndef f():\n    """Doc."""\n    return 2\n') != plain
 
 
-def test_a_start_that_was_stopped_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    class Killed(Exception):
-        pass
-
-    def kill(share: float, _text: str) -> None:
-        if share > 0.5:
-            raise Killed
-
-    whole = train_start(0, 0.0, tmp_path / "whole", material=MATERIAL, steps=6)
-    with pytest.raises(Killed):
-        train_start(0, 0.0, tmp_path / "cut", material=MATERIAL, steps=6, progress=kill)
-    again = train_start(0, 0.0, tmp_path / "cut", material=MATERIAL, steps=6)
-    for a, b in zip(load_plain(whole).parameters(), load_plain(again).parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
 def _peer(name: str, folder: Path) -> dict[str, object]:
     """Stands in for the other environment: hands the float model back as what was quantised."""
     if name == "aimet":
         raise PeerFailed("pip left with 1")
     task = json.loads((folder / "task.json").read_text())
-    net = load_plain(Path(task["start"])).eval()
+    net = load_anchor(Path(task["start"])).eval()
     (folder / "model.onnx").write_bytes(export_float(net))
     np.savez(folder / "fake.npz", *fake_outputs(net, np.load(task["frames"]), exact=True))
     return {"cpu_s": 1.0, "version": "9"}
@@ -207,7 +156,7 @@ def test_every_stage_runs_is_kept_and_has_its_figure(seed: Seed, monkeypatch: py
     def never(*_: object, **__: object) -> None:
         raise AssertionError("made twice")
 
-    for name in ("train_start", "train_on", "quantise", "static"):
+    for name in ("level", "train", "quantise", "static"):
         monkeypatch.setattr(rows, name, never)
     again = qat.measure([seed], lambda *_: None)
     assert again.rows == found.rows
@@ -219,7 +168,7 @@ def _found(**rgb: float) -> qat.Found:
     row = {"trained": agree, "exact": clean, "unfused": agree, "device_differences": 0, "device_values": 100}
     made = qat.Found()
     for name, value in rgb.items():
-        made.rows[name] = [{"rgb": value, "luma": value + 1, "steps": 5, "cpu_s": 1.0, **row}] * 3
+        made.rows[name] = [{"rgb": value, "luma": value + 1, "steps": 5, "cpu_s": 541.0, **row}] * 3
     return made
 
 

@@ -200,16 +200,31 @@ def test_aimet_4071_every_tensor_has_its_encoding_or_the_export_fails(
             assert all(_dequantised(nodes, name).op_type == "DequantizeLinear" for name in node.input)
     with torch.no_grad():
         network.tail.bias[0] = float("nan")
-    with pytest.raises((ExportError, ValueError)):
-        proven_vsr(network, FRAMES)
+    with pytest.raises(ExportError, match="not finite"):
+        export_vsr(network)
+
+
+def test_aimet_4071_a_grid_that_is_no_grid_fails_the_export(network: QuantVsrNet) -> None:
+    with torch.no_grad():
+        network.head_grid.log_scale.fill_(-1e4)
+    with pytest.raises(ExportError, match=r"scale 0\.0"):
+        export_vsr(network)
 
 
 def test_aimet_4054_a_tensor_of_zeros_gets_a_grid_that_arithmetic_can_bear() -> None:
-    histogram = StreamingHistogram()
-    histogram.observe(torch.zeros(1000))
-    grid = choose_grid(histogram)
-    assert grid.scale >= 1e-8
-    assert np.isfinite(1.0 / np.float32(grid.scale))
+    torch.manual_seed(0)
+    net = VsrNet(ARCHITECTURE)
+    block = net.blocks[0]
+    with torch.no_grad():
+        net.head.weight.zero_()
+        block.expand.bias.fill_(0.5)
+    dead = QuantVsrNet(net)
+    calibrate(dead, [_tensor(FRAMES)])
+    assert float(dead.head_grid.scale.detach()) > 0.0
+    made, found = proven_vsr(dead, FRAMES)
+    stored = _constants(onnx.load_from_string(made))
+    assert found.ok
+    np.testing.assert_allclose(stored["block0_expand_bias_q"] * stored["block0_expand_bias_scale"], 0.5, rtol=1e-3)
 
 
 def test_qnn_739_a_bias_that_convolutions_share_is_rounded_for_each_of_them(network: QuantVsrNet) -> None:
@@ -257,7 +272,7 @@ def test_pymoo_794_a_search_with_the_same_seed_repeats_draw_for_draw() -> None:
         return np.stack([rows.sum(axis=1), (9.0 - rows).sum(axis=1)], axis=1), np.zeros((len(rows), 0))
 
     def rows(seed: int, noise: int) -> np.ndarray:
-        np.random.seed(noise)  # noqa: NPY002  # whoever else uses the global generator must not matter
+        np.random.seed(noise)  # whoever else uses the global generator must not matter
         box = np.zeros(6), np.full(6, 9.0)
         return evolve(*box, judge, Evolution(population=8, generations=4, seed=seed), integer=True).rows
 

@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.peers.quantisers.task import MODEL, Work
-from benchmarks.quantising.net import SCALE, PlainNet, enlarged
+from benchmarks.teaching.plain import PlainNet
+from flows.tasks.vsr.architecture import SCALE
+from flows.tasks.vsr.net import anchor
 
 
 class BrevitasNet(nn.Module):
@@ -53,7 +55,7 @@ class BrevitasNet(nn.Module):
             y = relu(conv(y))
         residual = self.residual(self.convs[-1](y))
         plain = getattr(pixels, "value", pixels)
-        return torch.as_tensor(self.picture(F.pixel_shuffle(residual, SCALE) + enlarged(plain)))
+        return torch.as_tensor(self.picture(F.pixel_shuffle(residual, SCALE) + anchor(plain)))
 
 
 def main(folder: Path) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim, export
 from torchao.quantization.pt2e import (  # type: ignore[import-not-found]  # the peer's own environment
     allow_exported_model_train_eval,
+    disable_observer,
 )
 from torchao.quantization.pt2e.quantize_pt2e import (  # type: ignore[import-not-found]  # the peer's own environment
     convert_pt2e,
@@ -34,6 +35,7 @@ def main(folder: Path) -> None:
         for batch in batches:
             model(batch)
     work.train(model, model)
+    model.apply(disable_observer)
     model.eval()
     frames = work.frames()
     with torch.no_grad():

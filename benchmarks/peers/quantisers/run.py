@@ -1,8 +1,8 @@
 """Make a quantiser's environment and let it do a task.
 
-`python -m benchmarks.peers.quantisers.run` makes all environments ahead of the bench (a package index is needed once). They
-lie under `build/peers/<name>` and see this interpreter's torch and ONNX Runtime behind their own packages, which are installed
-with `pip install --no-deps`: their requirements would replace torch.
+`python -m benchmarks.peers.quantisers.run` makes all environments ahead of the bench (a package index is needed once).
+They lie under `build/peers/<name>` and see this interpreter's torch and ONNX Runtime behind their own packages, which
+are installed with `pip install --no-deps`: their requirements would replace torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.peers.environment import Environment, PeerFailed, layered_enviro
 from benchmarks.peers.quantisers.task import TOLD
 
 ROOT = Path(__file__).resolve().parents[3]
-_ONNX = ("onnxscript==0.7.1", "onnx_ir==0.3.0")
+_ONNX = ("onnxscript==0.7.2", "onnx_ir==1.1.0")
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,11 @@ PEERS = {
     ),
     "torchao": Peer(("torchao==0.18.0", *_ONNX), "in_torchao"),
     "nncf": Peer(
-        ("nncf==3.4.0", "torchao==0.18.0", "ninja", "pydot", "openvino-telemetry", "tabulate", "safetensors", *_ONNX),
+        ("nncf==3.4.0", "torchao==0.18.0", "ninja==1.13.2", "pydot==4.0.1", "openvino-telemetry==2025.2.0",
+         "tabulate==0.10.0", "safetensors==0.8.0", *_ONNX),
         "in_nncf",
     ),
-    "aimet": Peer(("aimet-torch==2.42.0", "safetensors", *_ONNX), "in_aimet"),
+    "aimet": Peer(("aimet-torch==2.42.0", "safetensors==0.8.0", "tqdm==4.70.1", *_ONNX), "in_aimet"),
 }  # fmt: skip
 
 

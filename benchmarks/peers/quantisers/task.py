@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.quantising.material import Material, learned, root
-from benchmarks.quantising.net import PlainNet, load_plain
-from benchmarks.quantising.own import calibration
-from benchmarks.quantising.start import run
+from benchmarks.quantising.material import Material, learned
+from benchmarks.quantising.steps import train
+from benchmarks.teaching.anchor import load_anchor
+from benchmarks.teaching.plain import PlainNet
 
 TASK, MODEL, FAKE, TOLD = "task.json", "model.onnx", "fake.npz", "told.json"
 
@@ -50,15 +50,15 @@ class Work:
         torch.set_num_threads(1)
         task = Task(**json.loads((folder / TASK).read_text()))
         torch.manual_seed(task.seed)
-        return Work(folder, task, learned(root()))
+        return Work(folder, task, learned())
 
     def net(self) -> PlainNet:
         """The float start."""
-        return load_plain(Path(self.task.start))
+        return load_anchor(Path(self.task.start))
 
     def calibration(self) -> list[Tensor]:
         """The batches that everybody calibrates on."""
-        return calibration(self.material, self.task.seed)
+        return self.material.calibration(self.task.seed)
 
     def frames(self) -> list[Tensor]:
         """Inputs [1, 3, h, w] of the frames to show."""
@@ -71,7 +71,7 @@ class Work:
     def train(self, model: nn.Module, forward: Callable[[Tensor], Tensor], slow: str | None = None) -> None:
         """The task's steps; parameters with `slow` in their name learn a hundred times slower (raw scales need it)."""
         groups = {slow: 0.01} if slow else {}
-        run(model, forward, self.task.seed, self.task.steps, self.task.rate, self.material, None, groups)
+        train(model, forward, self.task.seed, self.task.steps, self.task.rate, self.material, None, groups)
 
     def leave(self, package: str, outputs: list[Tensor]) -> None:
         """Fake-quantised outputs of `frames`, CPU seconds so far and the version; `model.onnx` lies there already."""

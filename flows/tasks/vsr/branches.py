@@ -8,6 +8,7 @@ faster under Adam, and a 3x3 slice of a 5x5 kernel has taps that are its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,7 +54,7 @@ def parts_of(conv: nn.Conv2d) -> list[Tensor]:
     """The tensors [outputs, inputs, k, k] whose centred sum is the weight: the weight alone without branches."""
     if not parametrize.is_parametrized(conv, _NAME):
         return [conv.weight]
-    chain = conv.parametrizations[_NAME]  # type: ignore[index,operator]  # torch types it as a module or a tensor
+    chain: Any = conv.parametrizations[_NAME]  # type: ignore[index]  # Any: torch types it as a module or a tensor
     return [chain.original, *(part for one in chain for part in one.branches)]
 
 

@@ -108,7 +108,7 @@ class Perceiver:
         wanted, output = self.wanted, output.float()
         total = output.new_zeros(())
         if wanted.temporal:
-            clips = [batch.unflatten(0, (-1, wanted.frames)) for batch in (output, truth)]
+            clips = [batch.reshape(-1, wanted.frames, *batch.shape[1:]) for batch in (output, truth)]
             total = total + wanted.temporal * temporal_loss(clips[0], clips[1]) / level.mean()
         if wanted.moments:
             total = total + wanted.moments * moment_loss(output, truth)
