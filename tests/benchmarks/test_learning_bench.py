@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,20 @@ import pytest
 import torch
 
 from benchmarks import learning
-from benchmarks.teaching import bicubic, budgets, kept, sharing
+from benchmarks.teaching import (
+    bicubic,
+    budgets,
+    choosing,
+    hardening,
+    incremental,
+    judging,
+    kept,
+    latency,
+    material,
+    sharing,
+)
 from benchmarks.teaching.eta import Eta, part
+from benchmarks.teaching.material import Scene
 from benchmarks.teaching.plain import PlainNet
 from benchmarks.teaching.plain_export import exported
 from flows.tasks.vsr.architecture import WIDE_SPACE
@@ -138,3 +151,64 @@ def test_unknown_stages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGELOOP_LEARNING_STAGES", "anchor,pudding")
     with pytest.raises(ValueError, match="no stage pudding"):
         learning.chosen_stages()
+
+
+def _scenes(seeds: tuple[int, ...], frames: int = 6) -> tuple[Scene, ...]:
+    """Textures that move by two pixels a frame, 128 x 160."""
+    found = []
+    for seed in seeds:
+        random = np.random.default_rng(seed)
+        wide = random.integers(30, 220, (16, 24, 3)).repeat(8, axis=0).repeat(8, axis=1).astype(np.uint8)
+        high = np.stack([wide[:128, 2 * step : 2 * step + 160] for step in range(frames)])
+        found.append(Scene(f"scene{seed}", high, 25.0))
+    return tuple(found)
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Small scenes, a small device picture, budgets of about a second, and a folder of its own."""
+    training, held_out = (
+        _scenes((1, 2, 3)),
+        {"person": _scenes((4,)), "carphone": _scenes((5,)), "bikes": _scenes((6,))},
+    )
+    caches = (material.training_set, material.judge_sets, choosing.validation_pairs, hardening.normal_pairs,
+              hardening.hard_pairs, hardening.judged_calls, incremental._validation)  # fmt: skip
+    for module in (material, hardening):
+        monkeypatch.setattr(module, "training_scenes", lambda: training)
+        monkeypatch.setattr(module, "judged_scenes", lambda: held_out)
+    monkeypatch.setattr(kept, "ROOT", tmp_path)
+    monkeypatch.setattr(material, "_CROP", 48)
+    monkeypatch.setattr(latency, "SIZE", (48, 64))
+    monkeypatch.setattr(latency, "PROFILE", "48x64")
+    monkeypatch.setattr(judging, "_metric", lambda: _distance)
+    monkeypatch.setenv(budgets.VARIABLE, "0.002")
+    monkeypatch.setenv("EDGELOOP_LEARNING_SEEDS", "1")
+    for cache in caches:
+        cache.cache_clear()
+    yield tmp_path
+    for cache in caches:
+        cache.cache_clear()
+
+
+def _distance(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (one - other).abs().mean(dim=(1, 2, 3))
+
+
+@pytest.mark.slow
+def test_every_stage_runs_and_a_second_bench_trains_nothing(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+    figures = {figure.id: figure for figure in learning.bench(lambda share, _text: told.append(share))}
+    assert {
+        "anchor.person.gain", "supernet.monotone", "ranking.tau", "search.person.gain", "search.latency_ratio",
+        "hard.psnr_gain", "normal.psnr_change", "incremental.time", "incremental.loss",
+    } <= set(figures)  # fmt: skip
+    assert told == sorted(told)
+    assert figures["search.latency_ratio"].value <= 1.05
+    assert not list(small.rglob("*.checkpoint"))
+
+    def never(*_given: object, **_named: object) -> None:
+        raise AssertionError("trained again")
+
+    for module in (sharing, hardening, incremental):
+        monkeypatch.setattr(module, "finetune", never)
+    assert {figure.id for figure in learning.bench(lambda _share, _text: None)} == set(figures)
