@@ -26,6 +26,7 @@ from compiler.cli_support import (
     write_whole,
 )
 from compiler.driver import compile_bundle
+from compiler.entropy import expanded
 from compiler.errors import CompileError
 from compiler.html import render_page
 from compiler.inspection import facts
@@ -69,6 +70,10 @@ def compile_command(
     effort_seconds: Annotated[
         float, typer.Option(help="Time limit of a thorough search, for each profile.")
     ] = DEFAULT.effort_seconds,
+    entropy: Annotated[
+        str,
+        typer.Option(help="Code constants with fewer bits where that wins: auto, none. Agents must read format 4."),
+    ] = DEFAULT.entropy,
     streams: Annotated[int, typer.Option(help="Frames of so many video streams in one run, 1 to 64.")] = 1,
     meta: Annotated[Path | None, typer.Option(help="JSON object with further fields for meta.json.")] = None,
     release_version: Annotated[str, typer.Option(help="Version of the release.")] = "0.0.0",
@@ -92,7 +97,17 @@ def compile_command(
     """
     with reported():
         options = CompileOptions(
-            fuse, plan, depth_first, double_buffer, stripe_rows, streams, driver, little, effort, effort_seconds
+            fuse,
+            plan,
+            depth_first,
+            double_buffer,
+            stripe_rows,
+            streams,
+            driver,
+            little,
+            effort,
+            effort_seconds,
+            entropy,
         )
         check_folder(out)
         with shown_progress(quiet=as_json) as step:
@@ -204,13 +219,13 @@ def compare_perf_command(
 
 def _programs(file: Path) -> Iterator[tuple[str, Program]]:
     if file.suffix == ".npu":
-        yield file.name, Program.open(file.read_bytes())
+        yield file.name, expanded(Program.open(file.read_bytes()))
         return
     bundle = Bundle.open(file)
     for name in bundle.names:
         if name.endswith(".npu"):
             target, _, program = name.removesuffix(".npu").partition("/")
-            yield name, bundle.program(target, program)
+            yield name, expanded(bundle.program(target, program))
 
 
 def _tables(file: Path, measured: Path | None, measures: str | None) -> Tables:

@@ -23,6 +23,7 @@ class CompileOptions:
     grows too large by it), the name of a width, or `none`.
     `effort`: `thorough` searches on for a lower SRAM peak, or a proof that there is none, up to `effort_seconds` for
     each profile; what it finds may then depend on how fast the machine is.
+    `entropy`: `auto` codes constants where that makes them smaller; agents that know no format 4 refuse such a program.
     """
 
     fuse: bool = True
@@ -35,6 +36,7 @@ class CompileOptions:
     little: str = AUTO
     effort: str = Effort.FAST.value
     effort_seconds: float = 20.0
+    entropy: str = NONE
 
     def __post_init__(self) -> None:
         if self.stripe_rows is not None and self.stripe_rows < 1:
@@ -43,6 +45,8 @@ class CompileOptions:
             raise CompileError("driver", f"{self.driver!r} is not a version", "write for example 1.2.0")
         if self.effort not in [effort.value for effort in Effort]:
             raise CompileError("effort", f"{self.effort!r} is no effort", "write fast or thorough")
+        if self.entropy not in (AUTO, NONE):
+            raise CompileError("entropy", f"{self.entropy!r} is no choice", "write auto or none")
         if not 0 < self.effort_seconds <= 3600:
             raise CompileError("effort seconds", f"{self.effort_seconds:g} s", "give more than 0 and up to 3600")
         if not 1 <= self.streams <= 64:

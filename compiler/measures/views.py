@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from compiler.entropy import expanded
 from compiler.measures.kernels import FrameUsage, frame_usage
 from compiler.measures.live_ranges import Kind, LiveRange, live_ranges
 from compiler.timing import Commands, FrameEstimate, estimate
@@ -137,7 +138,7 @@ def view_file(path: Path) -> FileView:
     """Read a bundle (``*.elb``) or a program (``*.npu``); raises BundleError, ProgramError or OSError."""
     if path.suffix == ".npu":
         data = path.read_bytes()
-        return FileView(path.name, len(data), programs=(_program("program", Program.open(data), {}, {}),))
+        return FileView(path.name, len(data), programs=(_program("program", expanded(Program.open(data)), {}, {}),))
     bundle = Bundle.open(path)
     manifest = bundle.manifest
     return FileView(
@@ -153,7 +154,7 @@ def view_file(path: Path) -> FileView:
         programs=tuple(
             _program(
                 name,
-                bundle.program(target, name),
+                expanded(bundle.program(target, name)),
                 _piece(bundle, target, "memory_map", name),
                 _piece(bundle, target, "kernel_metadata", name),
             )

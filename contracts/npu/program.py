@@ -13,7 +13,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +67,9 @@ __all__ = [
 ]
 
 MAGIC = b"ELNP"
-FORMAT_VERSION = 3
-OLDEST_FORMAT = 2  # knows no FLAG_RESIDUAL_FIRST
+FORMAT_VERSION = 4
+RESIDUAL_FIRST_FORMAT = 3  # knows no section CODED
+OLDEST_FORMAT = 2  # knows no FLAG_RESIDUAL_FIRST either
 ARITHMETIC_VERSION = 1
 ALIGNMENT = 128
 MAX_SECTIONS = 256
@@ -84,11 +85,16 @@ class Section(IntEnum):
     NAMES = 3
     CONSTANTS = 4
     QUANT = 5
+    CODED = 6
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program opened in place. ``commands[i]`` belongs to ``profiles[i]``."""
+    """A program opened in place. ``commands[i]`` belongs to ``profiles[i]``.
+
+    Where the file holds its constants entropy-coded, ``coded`` is that section and ``constants`` is empty: whoever uses
+    constants decodes them first (:meth:`with_constants`); ``decoded`` then says how many bytes that gave.
+    """
 
     target: str
     build_id: bytes
@@ -97,6 +103,8 @@ class Program:
     constants: npt.NDArray[np.uint8]
     quant: npt.NDArray[np.uint8]
     _streams: tuple[npt.NDArray[np.void], ...]
+    coded: npt.NDArray[np.uint8] | None = None
+    decoded: int = 0
 
     @staticmethod
     def open(buffer: Buffer) -> Program:
@@ -106,6 +114,10 @@ class Program:
     def commands(self, profile: int | str) -> npt.NDArray[np.void]:
         """Read-only COMMAND array of a profile (index or name), END included."""
         return self._streams[self.profile_index(profile)]
+
+    def with_constants(self, constants: npt.NDArray[np.uint8]) -> Program:
+        """The same program with its coded constants decoded."""
+        return replace(self, constants=constants, coded=None, decoded=len(constants))
 
     def profile_index(self, profile: int | str) -> int:
         """Index of a profile given by index or name; raises KeyError naming the known ones."""
@@ -135,13 +147,13 @@ class ProgramWriter:
         self._profiles.append(profile)
         self._streams.append(commands)
 
-    def to_bytes(self, names: Sequence[str], constants: bytes, quant: bytes) -> bytes:
-        """The whole file."""
+    def to_bytes(self, names: Sequence[str], constants: bytes, quant: bytes, *, coded: bool = False) -> bytes:
+        """The whole file; with ``coded`` the given constants are entropy-coded already."""
         sections: list[tuple[Section, int, bytes]] = [
             (Section.PROFILES, 0, _json([asdict(profile) for profile in self._profiles])),
             *((Section.COMMANDS, index, canonical_bytes(stream)) for index, stream in enumerate(self._streams)),
             (Section.NAMES, 0, _json(list(names))),
-            (Section.CONSTANTS, 0, constants),
+            (Section.CODED if coded else Section.CONSTANTS, 0, constants),
             (Section.QUANT, 0, quant),
         ]
         offset = _align(ALIGNMENT + len(sections) * _SECTION.size)
@@ -152,7 +164,7 @@ class ProgramWriter:
         payload = bytes(table).ljust(offset - ALIGNMENT, b"\0") + bytes(body)
         header = _HEADER.pack(
             MAGIC,
-            max(_format_of(stream) for stream in self._streams) if self._streams else OLDEST_FORMAT,
+            FORMAT_VERSION if coded else max(map(_format_of, self._streams), default=OLDEST_FORMAT),
             ARITHMETIC_VERSION,
             self._target.encode(),
             self._build_id,
@@ -169,14 +181,20 @@ def _open(view: memoryview) -> Program:
     sections = _section_table(view, count)
     profiles = tuple(Profile.parse(raw) for raw in _list(sections, Section.PROFILES))
     streams = tuple(_stream(sections, index, version) for index in range(len(profiles)))
+    coded = (Section.CODED, 0) in sections
+    if coded and (version < FORMAT_VERSION or (Section.CONSTANTS, 0) in sections):
+        raise DamagedProgram(
+            f"program: coded constants in format {version} or beside plain ones; compile the model again"
+        )
     return Program(
         target=target,
         build_id=build_id,
         profiles=profiles,
         names=tuple(str(name) for name in _list(sections, Section.NAMES)),
-        constants=_bytes(sections, Section.CONSTANTS),
+        constants=np.empty(0, np.uint8) if coded else _bytes(sections, Section.CONSTANTS),
         quant=_bytes(sections, Section.QUANT),
         _streams=streams,
+        coded=_bytes(sections, Section.CODED) if coded else None,
     )
 
 
@@ -254,7 +272,7 @@ def _stream(sections: dict[tuple[int, int], memoryview], profile: int, version: 
 
 def _format_of(stream: npt.NDArray[np.void]) -> int:
     """The oldest format that has all that a stream uses."""
-    return FORMAT_VERSION if (stream["flags"] & FLAG_RESIDUAL_FIRST).any() else OLDEST_FORMAT
+    return RESIDUAL_FIRST_FORMAT if (stream["flags"] & FLAG_RESIDUAL_FIRST).any() else OLDEST_FORMAT
 
 
 def _json(value: object) -> bytes:

@@ -32,6 +32,7 @@ from edge_agent.runtime.backend import (
     dequantized_mean,
 )
 from edge_agent.runtime.npu import ClimateModel, FrameRefused, LoadedProgram, NpuDevice, ProgramRefused, RunResult
+from edge_agent.runtime.npu.coded import decoded
 from edge_agent.runtime.npu.kernel_sets import KernelSet, KernelSetLimits, SetSwitch, switch_due
 
 SWITCHES_KEPT = 100
@@ -209,14 +210,15 @@ def _load_sets(
 ) -> dict[KernelSet, LoadedProgram]:
     """Return the kernel sets that the bundle has for the device; raises ProgramRefused when they do not match."""
     target = device.spec.name
-    sets = {KernelSet.BIG: device.load(marker(bundle.program(target, KernelSet.BIG.value), bundle.path))}
+    sets = {KernelSet.BIG: device.load(marker(decoded(bundle.program(target, KernelSet.BIG.value)), bundle.path))}
     piece = f"{target}/{KernelSet.LITTLE.value}.npu"
     if piece not in bundle.names:
         return sets
-    sets[KernelSet.LITTLE] = device.load(marker(bundle.program(target, KernelSet.LITTLE.value), bundle.path))
-    big, little = ({profile.input for profile in sets[kernels].program.profiles} for kernels in KernelSet)
-    if not big <= little:
-        missing = sorted(big - little)
+    little = decoded(bundle.program(target, KernelSet.LITTLE.value))
+    sets[KernelSet.LITTLE] = device.load(marker(little, bundle.path))
+    big, small = ({profile.input for profile in sets[kernels].program.profiles} for kernels in KernelSet)
+    if not big <= small:
+        missing = sorted(big - small)
         raise ProgramRefused(f"no little kernels for frames {missing}", piece, "build both sets for the same sizes")
     return sets
 

@@ -12,6 +12,7 @@ import typer
 
 from contracts.bundle import Bundle, BundleError
 from contracts.npu.program import Program, ProgramError, ProgramWriter
+from edge_agent.runtime.npu.coded import decoded
 from edge_agent.watermark import Mark, Reading, WatermarkError, mark_program, read_program
 from edge_agent.watermark.code import read_key
 from edge_agent.watermark.marker import HOUR_S
@@ -76,8 +77,8 @@ def _facts(found: Reading) -> dict[str, object]:
 def _program(file: Path, device_class: str) -> Program:
     try:
         if file.suffix == ".elb":
-            return Bundle.open(file).program(device_class, "model")
-        return Program.open(file.read_bytes())
+            return decoded(Bundle.open(file).program(device_class, "model"))
+        return decoded(Program.open(file.read_bytes()))
     except (BundleError, ProgramError, OSError) as error:
         typer.echo(f"edgeloop watermark: {file}: {error}", err=True)
         raise typer.Exit(EXIT_USAGE) from error

@@ -173,6 +173,7 @@ def conv_codes(conv: QuantConv2d, source: Encoding) -> ConvCodes:
 def conv_relu(
     writer: QdqWriter, name: str, source: Edge, conv: QuantConv2d, grid: ActivationQuantizer, output: str | None = None
 ) -> Edge:
+    """Write a convolution and its ReLU from `source` onto `grid`; the result is named `output` when that is given."""
     linear = writer.conv(name, source, conv_codes(conv, source.encoding))
     return writer.quantize(writer.node("Relu", [linear], f"{name}_relu"), encoding(grid), output)
 
@@ -186,6 +187,7 @@ def _joined(writer: QdqWriter, source: Edge, history: QuantHistory) -> Edge:
 
 
 def residual_block(writer: QdqWriter, name: str, source: Edge, block: QuantBlock) -> Edge:
+    """Write a residual block from `source` onto its own grid of sums."""
     middle = conv_relu(writer, f"{name}_expand", source, block.expand, block.mid_grid)
     linear = writer.conv(f"{name}_project", middle, conv_codes(block.project, middle.encoding))
     branch = writer.quantize(linear, encoding(block.branch_grid))

@@ -126,9 +126,9 @@ def test_a_residual_that_comes_first_is_refused_in_the_older_format() -> None:
         Program.open(sealed(example(FLAG_RESIDUAL_FIRST), 2))
 
 
-@pytest.mark.parametrize("version", [0, 1, 4])
+@pytest.mark.parametrize("version", [0, 1, 5])
 def test_formats_before_and_behind_are_refused(version: int) -> None:
-    with pytest.raises(ForeignProgram, match=f"format {version}, arithmetic 1; this code reads 2 to 3 and 1"):
+    with pytest.raises(ForeignProgram, match=f"format {version}, arithmetic 1; this code reads 2 to 4 and 1"):
         Program.open(sealed(example(), version))
 
 

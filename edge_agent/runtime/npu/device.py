@@ -15,6 +15,7 @@ from contracts.npu.program import Program
 from contracts.npu.spec import NpuSpec, load_spec
 from edge_agent.runtime.npu.bound import BoundProfile, bound_profile, content_digest, core_of
 from edge_agent.runtime.npu.climate import ClimateModel, Conditions, DeviceClimate
+from edge_agent.runtime.npu.coded import decoded
 from edge_agent.runtime.npu.drivers import lacking
 from edge_agent.runtime.npu.engines.base import Bytes, Engine
 from edge_agent.runtime.npu.engines.select import best_engine
@@ -110,8 +111,11 @@ class NpuDevice:
     def load(self, program: Program, *, bind_all: bool = False) -> LoadedProgram:
         """Check that `program` may run here; with `bind_all` also that every profile's plan holds.
 
+        Coded constants are decoded once, here, and the simulated clock moves on by what that takes.
+
         Raises ProgramRefused, DriverTooOld, PlanViolation.
         """
+        program = decoded(program)
         if program.target not in (self.spec.name, self.spec.little):
             remedy = f"compile for {self.spec.name} or take the bundle's piece for it"
             raise ProgramRefused(f"a program for {program.target}", f"device {self.spec.name}", remedy)
@@ -126,6 +130,7 @@ class NpuDevice:
             raise ProgramRefused("a program without profiles", "section PROFILES", "compile the model again")
         digests = tuple(content_digest(program, index) for index in range(len(program.profiles)))
         loaded = LoadedProgram(program, digests, self.faults.concerns(program.build_id.hex(), program.names))
+        self._clock_s += loaded.decode_ns(self.spec) / 1e9
         if bind_all:
             for index in range(len(program.profiles)):
                 self._bound(loaded, index)

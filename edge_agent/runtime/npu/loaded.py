@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contracts.npu.program import Program
+from contracts.npu.spec import NpuSpec
 from edge_agent.runtime.npu.climate import Conditions
+from edge_agent.runtime.npu.coded import decode_ns
 from edge_agent.runtime.npu.engines.base import Bytes
 from edge_agent.runtime.npu.errors import FrameRefused
 from edge_agent.runtime.npu.timing import FrameTime
@@ -40,6 +42,10 @@ class LoadedProgram:
     """What tells the content of each profile apart."""
 
     faulty: bool
+
+    def decode_ns(self, spec: NpuSpec) -> float:
+        """Simulated nanoseconds that decoding its constants took when it was loaded; 0 for plain ones."""
+        return decode_ns(self.program, spec)
 
     @property
     def build_id(self) -> str:

@@ -1,0 +1,107 @@
+"""Structured channel pruning with recovery: inner channels go where they are missed least, then training wins back.
+
+Whole channels of a block are removed, so that what is left is an ordinary narrower network: fewer bytes and fewer MACs
+on any device, no sparse format. Greedy (as NetAdapt, Yang et al. 2018, arXiv 1804.03230): of all single steps to the
+next narrower width of one stage, take the one that loses least quality per cost saved, until the budget is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch import nn
+
+from flows.data.pairs import PairSet
+from flows.errors import FlowError
+from flows.tasks.task import Task
+from flows.tasks.training import Budget, Progress
+from flows.tasks.vsr.architecture import Architecture
+from flows.tasks.vsr.task import VSR
+from flows.tasks.vsr.train import TrainSettings
+
+Cost = Callable[[Architecture], float]
+RECOVERY = TrainSettings(batch=16, rate=1e-3, hard_share=1 / 4)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One narrowing: stage, its new width, quality (dB, not trained yet) and cost after it."""
+
+    stage: int
+    mid: int
+    psnr: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The recovered network, the way there, and dB on the judging pairs before, right after pruning, and recovered."""
+
+    net: nn.Module
+    architecture: Architecture
+    steps: tuple[Step, ...]
+    before: float
+    cut: float
+    recovered: float
+
+
+def prune(
+    net: nn.Module,
+    architecture: Architecture,
+    widths: tuple[int, ...],
+    cost: Cost,
+    limit: float,
+    normal: PairSet,
+    hard: PairSet,
+    judge: PairSet,
+    budget: Budget,
+    *,
+    settings: TrainSettings = RECOVERY,
+    task: Task = VSR,
+    progress: Progress | None = None,
+    checkpoint: Path | None = None,
+) -> Pruned:
+    """Narrow `net` (left as it is) to `limit` times its cost or less, in steps of `widths`, and train what is left.
+
+    `cost` may be an operator table's latency, bytes or MACs. `judge` must not be a held-out set: it decides. Raises
+    FlowError when not even the narrowest network meets the limit.
+    """
+    whole, before = cost(architecture), task.evaluate(net, judge).psnr_y
+    found, steps = architecture, list[Step]()
+    while cost(found) > limit * whole:
+        at, now = cost(found), task.evaluate(task.inherit(net, found), judge).psnr_y
+        best = max(
+            _narrower(found, widths, cost, at, lambda one: task.evaluate(task.inherit(net, one), judge).psnr_y),
+            key=lambda step: (step[1].psnr - now) / (at - step[1].cost),
+            default=None,
+        )
+        if best is None:
+            raise FlowError(
+                f"pruning ends at {at / whole:.2f} of the cost, asked for was {limit:g}; "
+                f"allow widths below {min(widths)}"
+            )
+        found, taken = best
+        steps.append(taken)
+    narrow = task.inherit(net, found)
+    cut = task.evaluate(narrow, judge).psnr_y
+    trained = task.finetune(narrow, normal, hard, budget, settings=settings, progress=progress, checkpoint=checkpoint)
+    return Pruned(trained, found, tuple(steps), before, cut, task.evaluate(trained, judge).psnr_y)
+
+
+def _narrower(
+    architecture: Architecture, widths: tuple[int, ...], cost: Cost, at: float, quality: Cost
+) -> list[tuple[Architecture, Step]]:
+    """Every network with one stage narrowed to its next width, if that saves anything."""
+    found = []
+    for index, stage in enumerate(architecture.stages):
+        smaller = [width for width in widths if width < stage.mid]
+        if not stage.depth or not smaller:
+            continue
+        stages = list(architecture.stages)
+        stages[index] = replace(stage, mid=max(smaller))
+        narrow = Architecture(architecture.trunk, tuple(stages))
+        if cost(narrow) < at:
+            found.append((narrow, Step(index, max(smaller), quality(narrow), cost(narrow))))
+    return found
