@@ -57,7 +57,7 @@ def test_weights_round_from_the_second_stage_on_and_scales_learn_in_the_last(net
         seen.append((all(conv.enabled for conv in _convs(network)), network.head_grid.log_scale.requires_grad))
         return _loss(network)
 
-    rounded = train_in_stages(network, loss_of, BATCHES, Budget(steps=8), rate=1e-3)
+    rounded = train_in_stages(network, loss_of, BATCHES, Budget(steps=8), rate=1e-3, plan=StagePlan(0.25, 0.25, 0.5))
     assert seen == [(False, False)] * 2 + [(True, False)] * 2 + [(True, True)] * 4
     assert len(rounded) == len(_convs(network))
     assert not network.input_grid.log_scale.requires_grad, "a pinned grid never learns"
@@ -96,7 +96,7 @@ def test_a_run_that_was_killed_in_any_stage_ends_with_the_same_weights(tmp_path:
                 raise Killed
             return _loss(made) * float(random.uniform(0.5, 1.5))
 
-        plan = StagePlan(zero_points=True)
+        plan = StagePlan(0.25, 0.25, 0.5, zero_points=True)
         train_in_stages(made, loss_of, BATCHES, Budget(steps=12), rate=1e-3, plan=plan, checkpoint=folder / "qat.pt")
         return made
 
