@@ -45,7 +45,8 @@ class StagePlan:
     """Shares of the budget, AdaRound before weights round, zero points that learn. A share of 0 leaves a stage out.
 
     `calm` is the rate once weights round, relative to that before: a weight that lies on its grid should leave its
-    place for a reason, not for the noise of a step.
+    place for a reason, not for the noise of a step. `rounded_ends` lets pinned grids round while training. They are the
+    pixel grid of pictures, on which the truth lies too: an absolute error under half a step would have no gradient.
     """
 
     activations: float = 0.7
@@ -54,6 +55,7 @@ class StagePlan:
     calm: float = 0.1
     adaround: bool = True
     zero_points: bool = False
+    rounded_ends: bool = False
 
     def __post_init__(self) -> None:
         shares = (self.activations, self.weights, self.scales)
@@ -131,6 +133,7 @@ def _run(
     set_enabled(network, activations=True, weights=stage is not Stage.ACTIVATIONS)
     for grid in _grids(network):
         grid.log_scale.requires_grad_(scales and not grid.pinned)
+        grid.enabled = plan.rounded_ends or not grid.pinned
         if scales and plan.zero_points:
             grid.learn_zero_point()
     for conv in _convs(network):

@@ -63,6 +63,21 @@ def test_weights_round_from_the_second_stage_on_and_scales_learn_in_the_last(net
     assert not network.input_grid.log_scale.requires_grad, "a pinned grid never learns"
 
 
+@pytest.mark.parametrize("rounded", [False, True])
+def test_the_pixel_grid_rounds_while_training_only_when_asked_for(network: QuantVsrNet, rounded: bool) -> None:
+    def loss_of(_step: int, _random: np.random.Generator) -> Tensor:
+        with torch.no_grad():
+            codes = network(BATCHES[0]) * 255.0
+        assert bool(torch.allclose(codes, codes.round(), atol=1e-3)) is rounded
+        assert network.head_grid.enabled
+        return _loss(network)
+
+    plan = StagePlan(rounded_ends=rounded)
+    train_in_stages(network, loss_of, BATCHES, Budget(steps=7), rate=1e-3, plan=plan)
+    assert network.output_grid.enabled
+    assert network.tail_grid.enabled
+
+
 def test_steps_are_counted_over_all_stages(network: QuantVsrNet) -> None:
     steps: list[int] = []
 
