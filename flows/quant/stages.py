@@ -128,7 +128,9 @@ def _run(
     checkpoint: Path | None,
     progress: Progress | None,
 ) -> int:
-    """One stage; returns the number of the next one's first step."""
+    """One stage; returns the number of the next one's first step. A share that is less than a step is none."""
+    if budget.steps == 0:
+        return first
     scales = stage is Stage.SCALES
     set_enabled(network, activations=True, weights=stage is not Stage.ACTIVATIONS)
     for grid in _grids(network):

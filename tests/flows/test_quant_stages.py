@@ -181,6 +181,13 @@ def test_shares_that_are_no_shares_are_refused(shares: tuple[float, float, float
         StagePlan(*shares)
 
 
+def test_stages_that_are_shorter_than_a_step_still_round(network: QuantVsrNet) -> None:
+    train_in_stages(network, lambda _s, _r: _loss(network), BATCHES, Budget(steps=1), rate=1e-3)
+    scale = network.input_grid.scale
+    codes = network.head.weight / network.head.weight_scale(scale).view(-1, 1, 1, 1)
+    assert torch.allclose(codes, codes.round(), atol=1e-3)
+
+
 def test_a_stage_of_no_share_is_left_out() -> None:
     assert [stage for stage, _ in StagePlan(0.0, 0.0, 1.0).stages] == [Stage.SCALES]
 
