@@ -36,7 +36,8 @@ class Modules(nn.Module):
         y = x
         for conv, relu in zip(self.convs[:-1], self.relus, strict=True):
             y = relu(conv(y))
-        return torch.as_tensor(self.add(self.shuffle(self.convs[-1](y)), self.repeat(x)))
+        picture: Tensor = self.add(self.shuffle(self.convs[-1](y)), self.repeat(x))
+        return picture
 
 
 def main(folder: Path) -> None:
