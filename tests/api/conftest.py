@@ -24,6 +24,8 @@ from tests.support.platform import Tokens
 EVERY_STAFF_SCOPE = STAFF_SCOPES | IDENTITY_SCOPES | {HALT}
 PASSWORD = "correct-horse-battery"
 OCTETS = {"Content-Type": "application/octet-stream"}
+ONE_EACH = httpx.Limits(max_keepalive_connections=0)
+"""A connection a request: a machine that was asleep meanwhile has closed the kept ones."""
 DRF1 = {"Content-Type": gate.DRF1}
 
 
