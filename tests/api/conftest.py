@@ -11,6 +11,7 @@ import httpx
 import pytest
 from argon2 import PasswordHasher, profiles
 
+from services.dashboard.sessions import Session
 from services.identity import passwords
 from services.kit.auth import HALT, IDENTITY_SCOPES, STAFF_SCOPES
 from services.kit.settings import Settings, settings
@@ -129,3 +130,8 @@ def _action(site: Site) -> str:
 def _ok(answer: httpx.Response) -> Any:  # Any: JSON
     assert answer.is_success, f"{answer.request.method} {answer.request.url}: {answer.status_code} {answer.text}"
     return answer.json()
+
+
+def csrf_of(token: str) -> str:
+    """What the forms of a session's pages carry."""
+    return Session(token, None).csrf  # type: ignore[arg-type]  # the form's proof follows from the token alone

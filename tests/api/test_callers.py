@@ -26,9 +26,8 @@ from services.kit.auth import DEVICE_SCOPES, HALT, OWN, STAFF_SCOPES, allows, re
 from services.kit.database import transaction
 from services.kit.problems import MEDIA_TYPE
 from services.kit.routes import Operation
-from tests.api.conftest import ONE_EACH, PASSWORD, Site
+from tests.api.conftest import ONE_EACH, PASSWORD, Site, csrf_of
 from tests.api.documents import route_list
-from tests.api.test_schemathesis import csrf_of
 
 NOBODY: frozenset[str] = frozenset()
 SPECIAL = {
