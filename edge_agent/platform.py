@@ -95,9 +95,9 @@ class StateKeeper:
         """Fetch, check and keep. Raises TrustError when the document is not to be obeyed; the last one
         stays.
         """
-        if self._keys.due and self._keys.refresh() and self._floor() < self.state.epoch:
-            self._etag = ""
         document = self._feed.fetch(self._etag)
+        if self._keys.due and self._keys.refresh() and self._floor() < self.state.epoch:
+            self._etag = ""  # what is in force was forged; the next poll asks for the whole document
         if document is None:
             return self.state
         try:

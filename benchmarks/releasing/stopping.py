@@ -83,7 +83,7 @@ async def _measure(
     await asyncio.gather(*(wave.stop() for wave in waves))
     await client.close()
     counted = around.counters
-    errors = sum(counted[name] for name in ("Unreachable", "TrustError", "StateError"))
+    errors = sum(counted[name] for name in ("Unreachable", "TrustError", "StateError", "UnknownSigner"))
     unit = f"s until {SHARE:.0%} of {len(tickets)} devices, polls every {rhythm.poll_s:g} s"
     return [
         Figure("stop.really_installed", round(installed, 1), f"s, {really} devices by download", "printed", True),

@@ -7,6 +7,7 @@ observers are never mixed: every report names the embedding that it was made wit
 from __future__ import annotations
 
 import io
+import zipfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from contracts.statistics.moments import BINS, DIMENSIONS, HISTOGRAMS, SUBSPACE
 
 CLIP = 8.0
 MAX_BYTES = 1_000_000
+MAX_IDENTITY = 64
 _SHAPES: dict[str, tuple[int, ...]] = {
     "mu0": (DIMENSIONS,),
     "sd0": (DIMENSIONS,),
@@ -83,6 +85,7 @@ class ObserverParameters:
         if len(data) > MAX_BYTES:
             raise ObserverError(f"observer file has {len(data)} bytes, more than {MAX_BYTES}")
         try:
+            _check_directory(data)
             with np.load(io.BytesIO(bytes(data)), allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in (*_SHAPES, "embedding_id")}
         except (OSError, ValueError, KeyError, EOFError) as error:
@@ -91,13 +94,16 @@ class ObserverParameters:
             ) from error
         except Exception as error:  # zipfile raises its own kinds on damaged archives
             raise ObserverError(f"observer file is damaged ({type(error).__name__})") from error
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise ObserverError(f"observer member {name!r} is not an array")
         for name, shape in _SHAPES.items():
-            if arrays[name].shape != shape or not np.all(np.isfinite(arrays[name])):
-                raise ObserverError(f"observer array {name!r} must be finite with shape {shape}")
-        if np.any(arrays["sd0"] <= 0):
+            if arrays[name].dtype.kind not in "fiu" or arrays[name].shape != shape or not _holds(arrays[name]):
+                raise ObserverError(f"observer array {name!r} must be finite in 32 bits with shape {shape}")
+        if np.any(arrays["sd0"].astype(np.float32) <= 0):
             raise ObserverError("observer array 'sd0' must be positive")
         return cls(
-            embedding_id=arrays["embedding_id"].tobytes().decode("ascii"),
+            embedding_id=_identity(arrays["embedding_id"]),
             score_b=float(arrays["score_b"][0]),
             tau=float(arrays["tau"][0]),
             **{
@@ -105,3 +111,23 @@ class ObserverParameters:
                 for name in ("mu0", "sd0", "projection", "directions", "edges", "score_w")
             },
         )
+
+
+def _check_directory(data: bytes | memoryview) -> None:
+    """Refuse an archive that says, or hides, that it unpacks to more than parameters are."""
+    with zipfile.ZipFile(io.BytesIO(bytes(data))) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > MAX_BYTES:
+        raise ObserverError(f"observer file unpacks to {unpacked} bytes, more than {MAX_BYTES}")
+
+
+def _holds(array: NDArray[Any]) -> bool:  # Any: as read, checked here
+    """Whether every number is finite as a float of 32 bits."""
+    return bool(np.all(np.abs(array.astype(np.float64)) <= float(np.finfo(np.float32).max)))
+
+
+def _identity(array: NDArray[Any]) -> str:  # Any: as read, checked here
+    text = array.tobytes()
+    if not 1 <= len(text) <= MAX_IDENTITY or not all(33 <= byte <= 126 for byte in text):
+        raise ObserverError(f"observer array 'embedding_id' must be 1 to {MAX_IDENTITY} visible characters")
+    return text.decode("ascii")

@@ -52,7 +52,9 @@ def parse(data: bytes, limits: UploadLimits = UPLOADS) -> Frames:
             name = _text(archive, members, "name")
             condition = _text(archive, members, "condition") if "condition" in members else name
             arrays = {part: _array(archive, members[part]) for part in ARRAYS}
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except MalformedSet:
+        raise
+    except Exception as error:  # zipfile, zlib and struct each raise their own kinds on damaged archives
         raise MalformedSet(f"not a readable npz ({error}); write it with numpy.savez and upload it again") from error
     return _checked(Frames(name, condition, arrays["lr"], arrays["hr"], arrays["clip"]), limits)
 

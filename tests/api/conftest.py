@@ -11,6 +11,7 @@ import httpx
 import pytest
 from argon2 import PasswordHasher, profiles
 
+from services.dashboard.sessions import Session
 from services.identity import passwords
 from services.kit.auth import HALT, IDENTITY_SCOPES, STAFF_SCOPES
 from services.kit.settings import Settings, settings
@@ -24,6 +25,8 @@ from tests.support.platform import Tokens
 EVERY_STAFF_SCOPE = STAFF_SCOPES | IDENTITY_SCOPES | {HALT}
 PASSWORD = "correct-horse-battery"
 OCTETS = {"Content-Type": "application/octet-stream"}
+ONE_EACH = httpx.Limits(max_keepalive_connections=0)
+"""A connection a request: a machine that was asleep meanwhile has closed the kept ones."""
 DRF1 = {"Content-Type": gate.DRF1}
 
 
@@ -127,3 +130,8 @@ def _action(site: Site) -> str:
 def _ok(answer: httpx.Response) -> Any:  # Any: JSON
     assert answer.is_success, f"{answer.request.method} {answer.request.url}: {answer.status_code} {answer.text}"
     return answer.json()
+
+
+def csrf_of(token: str) -> str:
+    """What the forms of a session's pages carry."""
+    return Session(token, None).csrf  # type: ignore[arg-type]  # the form's proof follows from the token alone

@@ -26,9 +26,8 @@ from services.kit.auth import DEVICE_SCOPES, HALT, OWN, STAFF_SCOPES, allows, re
 from services.kit.database import transaction
 from services.kit.problems import MEDIA_TYPE
 from services.kit.routes import Operation
-from tests.api.conftest import PASSWORD, Site
+from tests.api.conftest import ONE_EACH, PASSWORD, Site, csrf_of
 from tests.api.documents import route_list
-from tests.api.test_schemathesis import csrf_of
 
 NOBODY: frozenset[str] = frozenset()
 SPECIAL = {
@@ -98,7 +97,7 @@ def callers(site: Site) -> list[Caller]:
 
 @pytest.fixture(scope="module")
 def web(site: Site) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=site.url, trust_env=False, timeout=60) as client:
+    with httpx.Client(base_url=site.url, trust_env=False, timeout=60, limits=ONE_EACH) as client:
         yield client
 
 

@@ -30,10 +30,10 @@ from schemathesis.specs.openapi.checks import (
 )
 from structlog.testing import capture_logs
 
-from services.dashboard.sessions import COOKIE, Session
+from services.dashboard.sessions import COOKIE
 from services.kit.auth import DEVICE_SCOPES
 from services.kit.discovery import DASHBOARD
-from tests.api.conftest import Site
+from tests.api.conftest import Site, csrf_of
 from tests.api.documents import PARTS, document_of, route_list
 
 EXAMPLES = int(os.environ.get("EDGELOOP_FUZZ_EXAMPLES", "8"))
@@ -126,11 +126,6 @@ def _caller(site: Site, operation: Any) -> dict[str, Any]:  # Any: untyped libra
     scope = SCOPES.get((operation.method.upper(), operation.path))
     token = site.device if scope in DEVICE_SCOPES else site.operator
     return {"headers": {"Authorization": f"Bearer {token}"}, "cookies": {}, "csrf": ""}
-
-
-def csrf_of(token: str) -> str:
-    """What the forms of a session's pages carry."""
-    return Session(token, None).csrf  # type: ignore[arg-type]  # the form's proof follows from the token alone
 
 
 _CONSOLE_PATHS = frozenset(document_of(DASHBOARD)["paths"])

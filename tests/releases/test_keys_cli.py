@@ -112,7 +112,7 @@ def test_the_demo_turns_sealing_on_with_an_operators_token_only(
 def test_wrong_use_is_told(state: Path) -> None:
     assert "exactly one" in run(state, "revoke", "-m", "x", code=2)
     assert "exactly one" in run(state, "revoke", "--generation", "1", "--bundle", "ab", "-m", "x", code=2)
-    assert "known:" in run(state, "rotate", "--role", "state", "-m", "x", code=2)
+    assert "known:" in run(state, "rotate", "--role", "nobody", "-m", "x", code=2)
     assert "generation" in run(state, "revoke", "--generation", "9", "-m", "x", code=1)
 
 
