@@ -127,7 +127,7 @@ class SdkEngine:
 def _told(what: str, image: str = "") -> Iterator[None]:
     """Errors of the SDK as ours, with a remedy."""
     from docker.errors import DockerException, ImageNotFound  # type: ignore[import-untyped]
-    from requests.exceptions import RequestException  # type: ignore[import-untyped]
+    from requests.exceptions import RequestException
 
     try:
         yield
