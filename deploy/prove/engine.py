@@ -158,7 +158,11 @@ class Engine:
 
     def logs(self, name: str) -> str:
         """What a container wrote."""
-        return self.podman("logs", container(name), check=False)
+        words = ["podman", *self._storage, "logs", container(name)]
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environment, check=False
+        )
+        return done.stdout
 
     def volume(self, name: str) -> Path:
         """Where a volume lies on this machine."""
@@ -179,7 +183,7 @@ class Engine:
         )
         if check and done.returncode != 0:
             raise EngineError(f"{' '.join(words[7:10])}: {done.stderr.strip()[-600:]}")
-        return done.stdout + ("" if check else done.stderr)
+        return done.stdout
 
 
 def until(ready: Callable[[], bool], what: str, limit_s: float, poll_s: float = 1.0) -> float:
