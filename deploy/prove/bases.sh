@@ -20,7 +20,8 @@ if [ ! -x "$folder/root/usr/bin/python3" ]; then
   debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates,libgomp1,netcat-openbsd bookworm \
     "$folder/root" "$mirror"
 fi
-store="--root $folder/store --runroot $folder/run --storage-driver vfs"
+driver=vfs && ! grep -q overlay /proc/filesystems || driver=overlay
+store="--root $folder/store --runroot $folder/run --storage-driver $driver"
 tar -C "$folder/root" --exclude='./var/cache/apt/archives/*.deb' --exclude='./var/lib/apt/lists/*' -c . |
   podman $store import - localhost/prove/python:bookworm
 

@@ -15,7 +15,7 @@ from deploy.prove.killing import Kill, Killer, phase_of
 from deploy.prove.ledger import Ledger, rows
 
 JOB_S, HEALTHY_S, LOOP_S, SETTLE_S = 300.0, 300.0, 3_600.0, 120.0
-LOOK_S = 2.0
+LOOK_S, LEDGER_S = 2.0, 20.0
 ENDED = "loop finished"
 
 Say = Callable[[str], None]
@@ -91,7 +91,7 @@ def run_loop(engine: Engine, composition: Composition, kill: bool, say: Say) -> 
     ledger.open()
     began = time.monotonic()
     try:
-        _follow(engine, killer, say, began)
+        _follow(engine, killer, ledger, say, began)
     finally:
         ledger.close()
     outcome.seconds_loop = time.monotonic() - began
@@ -104,9 +104,9 @@ def run_loop(engine: Engine, composition: Composition, kill: bool, say: Say) -> 
     return outcome
 
 
-def _follow(engine: Engine, killer: Killer | None, say: Say, began: float) -> None:
-    """Tell new lines of the demo and kill at the moments, until the demo ends."""
-    told = ""
+def _follow(engine: Engine, killer: Killer | None, ledger: Ledger, say: Say, began: float) -> None:
+    """Tell new phases of the demo and kill at the moments, until the demo ends."""
+    told, looked = "", began
     while engine.exit_code("demo") is None:
         log = engine.logs("demo")
         phase = phase_of(log)
@@ -115,6 +115,9 @@ def _follow(engine: Engine, killer: Killer | None, say: Say, began: float) -> No
             say(f"demo: {phase}")
         if killer is not None:
             killer.step(phase)
+        if time.monotonic() - looked > LEDGER_S:
+            ledger.look()
+            looked = time.monotonic()
         if time.monotonic() - began > LOOP_S:
             raise EngineError(f"the loop took longer than {LOOP_S:.0f} s; last words: {log[-600:]}")
         time.sleep(LOOK_S)
@@ -131,11 +134,11 @@ def _count(engine: Engine, ledger: Ledger, outcome: Outcome) -> None:
     deadline = time.monotonic() + SETTLE_S
     while True:
         kept = set(rows(engine, "select encode(pseudonym, 'hex') from telemetry.reports"))
-        taken = set(rows(engine, "select pseudonym from drift.device_days"))
-        if sent <= taken or time.monotonic() > deadline:
+        ledger.look()
+        if sent <= ledger.taken or time.monotonic() > deadline:
             break
         time.sleep(LOOK_S)
-    outcome.lost, outcome.not_passed_on = len(sent - kept), len((sent & kept) - taken)
+    outcome.lost, outcome.not_passed_on = len(sent - kept), len((sent & kept) - ledger.taken)
     for name, query in {
         "reports": "select count(*) from telemetry.reports",
         "segments": "select count(*) from telemetry.segments",

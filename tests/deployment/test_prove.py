@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 
 from demo.view import PHASES
 from deploy.prove.composition import Composition, CompositionError, filled, read_composition, read_variables
-from deploy.prove.engine import Addresses, arguments
+from deploy.prove.engine import Addresses, Engine, arguments
 from deploy.prove.figures import image_figures, loop_figures
 from deploy.prove.killing import MOMENTS, Kill, due, phase_of, services_to_kill
 from deploy.prove.loop import Outcome
@@ -143,3 +144,11 @@ def test_an_image_for_root_is_counted() -> None:
     assert figures["compose.image.api"].value == 1000
     assert figures["compose.images_for_root"].value == 1
     assert not figures["compose.images_for_root"].ok
+
+
+def test_a_warning_of_the_engine_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def podman(words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(words, 0, "4711\n", "level=warning msg=...")
+
+    monkeypatch.setattr(subprocess, "run", podman)
+    assert Engine(tmp_path).pid("postgres") == 4711
