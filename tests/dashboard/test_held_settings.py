@@ -13,7 +13,7 @@ from tests.support.platform import Tokens
 
 def test_every_setting_has_its_value_its_unit_and_who_sets_it(visitor: httpx.Client) -> None:
     text = enter(visitor, "viewer").get("/console/settings").text
-    gate = text.split("<h2>gate</h2>")[1].split("</section>")[0]
+    gate = text.split("<h2>Gate</h2>")[1].split("</section>")[0]
     assert "quantisation_drop_db" in gate
     assert "dB PSNR" in gate
     assert "the release" in gate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -28,6 +29,19 @@ with span("work", answer=42) as here:
     here.rename("other"); here.note(more=1)
 assert span("a") is span("b")
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
+"""
+FORKS = """
+import os, time
+from contracts.tracing import span, start_spans, start_trace
+assert start_spans("worker")
+child = os.fork()
+if child == 0:
+    start_trace("00-" + "ab" * 16 + "-" + "cd" * 8 + "-01")
+    with span("in the child"):
+        pass
+    time.sleep(2)
+    os._exit(0)
+os.waitpid(child, 0)
 """
 
 
@@ -120,3 +134,12 @@ def test_a_collector_that_is_gone_costs_no_work(monkeypatch: pytest.MonkeyPatch)
             pass
     assert time.monotonic() - began < 30
     stop_spans()
+
+
+def test_a_child_of_a_pool_that_forks_sends_its_own_spans(collector: collectors.Collector) -> None:
+    given = {**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+    done = subprocess.run([sys.executable, "-c", FORKS], env=given, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [(one.service, one.name) for one in collector.of("ab" * 16).values()] == [
+        ("edgeloop-worker", "in the child")
+    ]
