@@ -29,6 +29,7 @@ from contracts.wire.drift import (
     CohortList,
     DriftAlarm,
     DriftAlarmList,
+    DriftStanding,
     DriftState,
     MovedDirection,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "DeviceTrial",
     "DriftAlarm",
     "DriftAlarmList",
+    "DriftStanding",
     "DriftState",
     "EnrolmentRequest",
     "EnrolmentResponse",
