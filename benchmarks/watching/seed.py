@@ -31,7 +31,13 @@ from services.releases.seen import SEEN_KEY
 Tell = Callable[[float, str], None]
 SEEN_DAYS, SEEN_BLOCK = 7, 20_000
 TABLES = 0.9  # of the whole
-FOREIGN = ("releases.exposures", "releases.rollout_stages", "releases.decisions", "releases.feedback_items")
+FOREIGN = (
+    "releases.exposures",
+    "releases.rollout_stages",
+    "releases.decisions",
+    "releases.feedback_items",
+    "curation.members",
+)
 
 
 class NotEmpty(RuntimeError):

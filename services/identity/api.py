@@ -154,7 +154,7 @@ def list_accounts(_subject: Reader, session: SessionDep, request: PageDep) -> Ac
     rows = accounts.page(session, request)
     shown = rows[: request.limit]
     cursor = encode_cursor(shown[-1].name) if len(rows) > request.limit else None
-    return AccountList(items=tuple(accounts.view(session, row) for row in shown), next_cursor=cursor)
+    return AccountList(items=tuple(accounts.views(session, shown)), next_cursor=cursor)
 
 
 @router.post("/v1/accounts", status_code=201, responses=declare(NameTaken, WeakPassword))

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from contracts.wire.identity import Role, SessionAnswer, SessionRecord
@@ -90,6 +90,15 @@ def of_holder(session: Session, holder: str) -> Sequence[SessionRow]:
     valid = (Token.revoked_at.is_(None), Token.expires_at > now, SessionRow.ends_at > now)
     query = select(SessionRow).join(Token, Token.id == SessionRow.token_id).where(SessionRow.holder == holder, *valid)
     return session.scalars(query.order_by(SessionRow.started_at.desc(), SessionRow.token_id)).all()
+
+
+def open_counts(session: Session, holders: Iterable[str]) -> dict[str, int]:
+    """How many open sessions each holder has; one query for all of them."""
+    now = _now()
+    valid = (Token.revoked_at.is_(None), Token.expires_at > now, SessionRow.ends_at > now)
+    query = select(SessionRow.holder, func.count()).join(Token, Token.id == SessionRow.token_id)
+    found = session.execute(query.where(SessionRow.holder.in_(list(holders)), *valid).group_by(SessionRow.holder))
+    return {holder: int(count) for holder, count in found}
 
 
 def end_one(session: Session, subject: Subject, session_id: str) -> None:
