@@ -16,6 +16,7 @@ from itertools import groupby
 import httpx
 
 from benchmarks.serving.statements import BENCH
+from benchmarks.watching.effort import spent_s
 from benchmarks.watching.pages import Page, walk
 from benchmarks.watching.processes import Watched
 from contracts.wire.identity import AccountRequest, Role
@@ -40,6 +41,7 @@ class Seen:
     p95_ms: float
     median_ms: float
     first_ms: float
+    cpu_ms: float
     queries: int
     transactions: int
     kilobytes: float
@@ -74,6 +76,7 @@ def visit(watched: Watched, client: httpx.Client, page: Page, rounds: int) -> Se
         begun = time.perf_counter()
         client.get(address)
         first = first if number else time.perf_counter() - begun
+    spent = spent_s()
     for address in walk(page, rounds):
         place, begun = watched.log.mark(), time.perf_counter()
         answer = client.get(address)
@@ -86,8 +89,9 @@ def visit(watched: Watched, client: httpx.Client, page: Page, rounds: int) -> Se
         transactions = max(transactions, sum(one.transactions for one in asked))
         if answer.status_code not in EXPECTED or "No answer." in answer.text:
             wrong.append(f"{answer.status_code} {address}")
+    cpu_ms = 1_000 * (spent_s() - spent) / rounds
     return Seen(
-        page, 1_000 * _p95(times), 1_000 * statistics.median(times), 1_000 * first, queries, transactions,
+        page, 1_000 * _p95(times), 1_000 * statistics.median(times), 1_000 * first, cpu_ms, queries, transactions,
         max(sizes) / 1_000, tuple(wrong), texts,
     )  # fmt: skip
 
@@ -106,9 +110,9 @@ def figures(seen: Sequence[Seen], unvisited: Sequence[str]) -> list[Figure]:
         below("worst.queries", busiest.queries, f"a view ({busiest.page.name})", QUERIES),
     ]
     for one in seen:
-        of = f"median {one.median_ms:.0f}, first view {one.first_ms:.0f}, {one.kilobytes:.0f} kB"
+        of = f"median {one.median_ms:.0f}, first view {one.first_ms:.0f}, CPU {one.cpu_ms:.0f}, {one.kilobytes:.0f} kB"
         found.append(below(f"page.{one.page.name}.p95", round(one.p95_ms, 1), "ms", P95_MS))
-        found.append(Figure(f"page.{one.page.name}.more", of, "ms, ms, size", "printed", True))
+        found.append(Figure(f"page.{one.page.name}.more", of, "ms, ms, ms, size", "printed", True))
         found.append(below(f"page.{one.page.name}.queries", one.queries, "a view", QUERIES))
     return found
 

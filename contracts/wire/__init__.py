@@ -30,6 +30,7 @@ from contracts.wire.drift import (
     CohortList,
     DriftAlarm,
     DriftAlarmList,
+    DriftStanding,
     DriftState,
     MovedDirection,
 )
@@ -153,6 +154,7 @@ __all__ = [
     "DeviceTrial",
     "DriftAlarm",
     "DriftAlarmList",
+    "DriftStanding",
     "DriftState",
     "EnrolmentRequest",
     "EnrolmentResponse",

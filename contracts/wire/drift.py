@@ -98,3 +98,16 @@ class DriftAlarmList(Answer):
 
     items: tuple[DriftAlarm, ...]
     next_cursor: str | None = None
+
+
+class DriftStanding(Answer):
+    """Drift at a glance: how many cohorts there are, how many drift severely or are alarmed by their latest day.
+
+    `loudest` are those to look at first, `alarms` the newest.
+    """
+
+    cohorts: int = 0
+    severe: int = 0
+    alarmed: int = 0
+    loudest: tuple[Cohort, ...] = ()
+    alarms: tuple[DriftAlarm, ...] = ()

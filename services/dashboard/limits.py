@@ -15,7 +15,6 @@ class DashboardLimits:
     chart_refresh_s: int = 15
     list_pages: int = 10
     fleet_rows: int = 20
-    cohorts: int = 200
     list_rows: int = 12
     page_rows: int = 50
     alerts: int = 5

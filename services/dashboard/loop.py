@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from contracts.wire import BuildState, CoverageState, DriftState, RolloutState
+from contracts.wire import BuildState, CoverageState, RolloutState
 from services.dashboard.languages import _, gettext, marked
 from services.dashboard.platform import Missing
 from services.dashboard.snapshot import Snapshot
@@ -85,17 +85,15 @@ def _fleet(snapshot: Snapshot) -> Station | Missing:
 
 @_guarded(marked("Drift"), marked("notices"))
 def _drift(snapshot: Snapshot) -> Station | Missing:
-    if isinstance(snapshot.cohorts, Missing):
-        return snapshot.cohorts
-    cohorts = snapshot.cohorts.value.items
-    severe = [cohort for cohort in cohorts if cohort.latest and cohort.latest.state is DriftState.SEVERE]
-    if not cohorts:
+    if isinstance(snapshot.drift, Missing):
+        return snapshot.drift
+    found = snapshot.drift.value
+    if not found.cohorts:
         return Station("Drift", "notices", Standing.IDLE, _("no report yet"), _("one report a device and day"))
-    if severe or any(cohort.alarmed for cohort in cohorts):
-        count = len(severe) or sum(cohort.alarmed for cohort in cohorts)
-        drifting = _("%(count)s of %(all)s drift", count=count, all=len(cohorts))
+    if found.severe or found.alarmed:
+        drifting = _("%(count)s of %(all)s drift", count=found.severe or found.alarmed, all=found.cohorts)
         return Station("Drift", "notices", Standing.ALERT, drifting, _("look at the chart"))
-    watched = _("%(count)s cohorts watched", count=len(cohorts))
+    watched = _("%(count)s cohorts watched", count=found.cohorts)
     return Station("Drift", "notices", Standing.GOOD, _("nothing drifts"), watched)
 
 

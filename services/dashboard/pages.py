@@ -111,6 +111,7 @@ def environment() -> jinja2.Environment:
         refresh_s=LIMITS.refresh_s,
         chart_refresh_s=LIMITS.chart_refresh_s,
         alerts_shown=LIMITS.alerts,
+        alarms_listed=LIMITS.list_rows,
         interval_bar=charts.interval_bar,
         newest_looks=charts.newest_looks,
         places=_places,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, fields
 
-from contracts.wire import BuildList, ClusterList, CohortList, DriftAlarmList, FleetStanding, RolloutList
+from contracts.wire import BuildList, ClusterList, DriftStanding, FleetStanding, RolloutList
 from contracts.wire.base import Answer
 from contracts.wire.drift import CohortDay
 from services.dashboard.limits import LIMITS
@@ -25,8 +25,7 @@ class Snapshot:
 
     standing: Loaded[FleetStanding] | Missing
     rollouts: Loaded[RolloutList] | Missing
-    cohorts: Loaded[CohortList] | Missing
-    alarms: Loaded[DriftAlarmList] | Missing
+    drift: Loaded[DriftStanding] | Missing
     clusters: Loaded[ClusterList] | Missing
     builds: Loaded[BuildList] | Missing
 
@@ -53,8 +52,7 @@ async def take(platform: Platform) -> Snapshot:
         *await asyncio.gather(
             platform.get(FleetStanding, "/releases/v1/standing"),
             platform.get(RolloutList, "/releases/v1/rollouts", limit=LIMITS.list_rows, looks=0),
-            platform.get(CohortList, "/drift/v1/cohorts", limit=LIMITS.cohorts),
-            platform.get(DriftAlarmList, "/drift/v1/alarms", limit=LIMITS.list_rows),
+            platform.get(DriftStanding, "/drift/v1/standing"),
             platform.get(ClusterList, "/curation/v1/clusters", limit=LIMITS.list_rows),
             platform.get(BuildList, "/builds/v1/builds", limit=LIMITS.list_rows),
         )

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body, Query
 
 from contracts.clock import clock_from_environment
 from contracts.statistics import ObserverError, ObserverParameters
-from contracts.wire.drift import CohortList, DriftAlarm
+from contracts.wire.drift import CohortList, DriftAlarm, DriftStanding
 from contracts.wire.settings import HeldSettings
 from services.drift import flow_api, held, ingest, published, queries, service, thresholds
 from services.drift.limits import LIMITS, drift_settings, publishing_settings
@@ -50,6 +50,12 @@ def list_drift_cohorts(_: Reader, session: SessionDep, page: PageDep) -> CohortL
     more = len(rows) > page.limit
     shown = tuple(rows[: page.limit])
     return CohortList(items=shown, next_cursor=encode_cursor(shown[-1].cohort) if more else None)
+
+
+@router.get("/v1/standing")
+def get_drift_standing(_: Reader, session: SessionDep) -> DriftStanding:
+    """Drift at a glance, in one answer: how many cohorts drift, the loudest of them, the newest alarms."""
+    return queries.standing(session, drift_settings())
 
 
 @router.get("/v1/series")

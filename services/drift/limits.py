@@ -34,6 +34,7 @@ class DriftLimits:
     shard_days: int = 21
     chart_days: int = 366
     chart_cohorts: int = 24
+    loudest: int = 20
     calibration_days: int = 2_000
     calibration_tests: int = 20_000
     rollouts: int = 100

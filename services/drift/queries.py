@@ -4,42 +4,56 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, ScalarSelect, any_, func, literal, select, true, tuple_
+from sqlalchemy import ColumnElement, ScalarSelect, Subquery, any_, func, literal, select, true, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from contracts.wire.drift import AlarmAction, Cohort, DriftAlarm, DriftState, MovedDirection
+from contracts.wire.drift import AlarmAction, Cohort, DriftAlarm, DriftStanding, DriftState, MovedDirection
 from services.drift.domain.verdict import drifting
 from services.drift.evaluate import newest_embedding_of
-from services.drift.limits import DriftSettings
+from services.drift.limits import LIMITS, DriftSettings
 from services.drift.models import Alarm, CalibrationRow, Evaluation, Rebase, Rejected, ThresholdRow
 from services.drift.schemas import CalibrationReport, CohortDayDetail, RebaseAnswer, RejectedReason, ThresholdRecord
 from services.kit.pages import PageRequest
 
 
 def cohorts(session: Session, request: PageRequest, settings: DriftSettings) -> list[Cohort]:
-    """Return up to `limit + 1` cohorts of the newest embedding, by name, with their latest day.
-
-    One query: the names by steps from one to the next (their days are passed over), of each its newest days.
-    """
-    embedding = newest_embedding_of().scalar_subquery()
+    """Return up to `limit + 1` cohorts of the newest embedding, by name, with their latest day; one query."""
     first = "" if request.after is None else request.key(str)[0]
-    start = select(_next_name(embedding, literal(first)).label("cohort")).cte("names", recursive=True)
-    step = select(_next_name(embedding, start.c.cohort)).where(start.c.cohort.is_not(None))
-    names = select(start.union_all(step).c.cohort).limit(request.limit + 1).subquery()
-    own = (
-        select(Evaluation)
-        .where(Evaluation.embedding_id == embedding, Evaluation.cohort == names.c.cohort)
-        .order_by(Evaluation.day.desc())
-        .limit(settings.window_days)
-        .lateral()
-    )
-    newest = aliased(Evaluation, own)
-    query = select(newest).select_from(names.join(own, true())).order_by(newest.cohort, newest.day.desc())
+    own = aliased(Evaluation, _window(first, request.limit + 1, settings, Evaluation))
+    query = select(own).order_by(own.cohort, own.day.desc())
     found: dict[str, list[Evaluation]] = defaultdict(list)
     for row in session.scalars(query):
         found[row.cohort].append(row)
-    return [_cohort(name, rows, settings) for name, rows in found.items()]
+    return [
+        Cohort(cohort=name, latest=cohort_day(rows[0]), alarmed=_alarmed(rows, settings))
+        for name, rows in found.items()
+    ]
+
+
+def standing(session: Session, settings: DriftSettings) -> DriftStanding:
+    """Return how all cohorts of the newest embedding stand, with the loudest ones and the newest alarms."""
+    columns = (Evaluation.cohort, Evaluation.day, Evaluation.state, Evaluation.z)
+    window = _window("", LIMITS.cohorts_per_day, settings, *columns)
+    found: dict[str, list[_Day]] = defaultdict(list)
+    for cohort, day, state, z in session.execute(select(window).order_by(window.c.cohort, window.c.day.desc())):
+        found[cohort].append(_Day(day, state, z or 0.0))
+    alarmed = {name for name, days in found.items() if _alarmed(days, settings)}
+    severe = {name for name, days in found.items() if days[0].state == DriftState.SEVERE.value}
+    loud = sorted(found, key=lambda name: (name not in alarmed, name not in severe, -found[name][0].z, name))
+    shown = loud[: LIMITS.loudest]
+    return DriftStanding(
+        cohorts=len(found),
+        severe=len(severe),
+        alarmed=len(alarmed),
+        loudest=tuple(
+            Cohort(cohort=row.cohort, latest=cohort_day(row), alarmed=row.cohort in alarmed)
+            for row in _latest(session, {name: found[name][0].day for name in shown})
+        ),
+        alarms=tuple(alarm(row) for row in alarms(session, PageRequest(LIMITS.loudest, None))[: LIMITS.loudest]),
+    )
 
 
 def loudest(session: Session, days: int, most: int) -> Sequence[Evaluation]:
@@ -200,9 +214,53 @@ def _next_name(embedding: ScalarSelect[str], before: ColumnElement[str]) -> Scal
     return select(Evaluation.cohort).where(*after).order_by(Evaluation.cohort).limit(1).scalar_subquery()
 
 
-def _cohort(name: str, latest: Sequence[Evaluation], settings: DriftSettings) -> Cohort:
+def _window(first: str, most: int, settings: DriftSettings, *what: Any) -> Subquery:  # Any: as `select` takes
+    """The newest days of up to `most` cohorts after `first`.
+
+    The names come by steps from one to the next, so that the days between them are passed over; then the days of each.
+    """
+    embedding = newest_embedding_of().scalar_subquery()
+    start = select(_next_name(embedding, literal(first)).label("cohort")).cte("names", recursive=True)
+    step = select(_next_name(embedding, start.c.cohort)).where(start.c.cohort.is_not(None))
+    names = select(start.union_all(step).c.cohort).limit(most).subquery()
+    own = (
+        select(*what)
+        .where(Evaluation.embedding_id == embedding, Evaluation.cohort == names.c.cohort)
+        .order_by(Evaluation.day.desc())
+        .limit(settings.window_days)
+        .lateral()
+    )
+    return select(own).select_from(names.join(own, true())).subquery()
+
+
+def _latest(session: Session, days: Mapping[str, int]) -> Sequence[Evaluation]:
+    """The given day of each cohort, in the order given."""
+    wanted = tuple_(Evaluation.cohort, Evaluation.day).in_(list(days.items()))
+    query = select(Evaluation).where(Evaluation.embedding_id == newest_embedding_of().scalar_subquery(), wanted)
+    found = {row.cohort: row for row in session.scalars(query)} if days else {}
+    return [found[name] for name in days if name in found]
+
+
+class _Judged(Protocol):
+    """A day with its verdict."""
+
+    @property
+    def day(self) -> Any: ...  # Any: mapped columns are descriptors
+
+    @property
+    def state(self) -> Any: ...  # Any: as above
+
+
+@dataclass(frozen=True)
+class _Day:
+    day: int
+    state: str
+    z: float
+
+
+def _alarmed(latest: Sequence[_Judged], settings: DriftSettings) -> bool:
+    """Whether the newest of these days, newest first, drifts, and enough others of its window do."""
     newest = latest[0]
     window = [row for row in latest if row.day > newest.day - settings.window_days]
     hits = sum(1 for row in window if drifting(DriftState(row.state)))
-    alarmed = drifting(DriftState(newest.state)) and hits >= settings.days_in_window
-    return Cohort(cohort=name, latest=cohort_day(newest), alarmed=alarmed)
+    return drifting(DriftState(newest.state)) and hits >= settings.days_in_window

@@ -12,7 +12,7 @@ from sqlalchemy import func, select, text
 
 from contracts.clock import CLOCK_FILE_VARIABLE, set_pace
 from contracts.features import pack_codes, segment_vector
-from contracts.wire.curation import ClusterList, CoverageState, CurationRun
+from contracts.wire.curation import ClusterList, ClusterMap, CoverageState, CurationRun
 from services.curation import runs, service, tasks, writing
 from services.curation.limits import CurationLimits, CurationSettings
 from services.curation.models import ClusterRow, Member, RejectedSegment, Run, Segment
@@ -121,6 +121,14 @@ def test_clusters_of_a_cohort_are_those_with_members_of_it(client: ApiClient, to
     assert [item["cohorts"] for item in street["items"]] == [{"npu-4t/street": 20}]
     nobody = client.get("/curation/v1/clusters", token=tokens.service, params={"cohort": "npu-4t/' OR 1"}).json()
     assert nobody["items"] == []
+    whole = client.get("/curation/v1/clusters", token=tokens.service).json()["items"]
+    drawn = ClusterMap.model_validate(client.get("/curation/v1/cluster-map", token=tokens.service).json())
+    assert [(one.id, one.members, list(one.centroid)) for one in drawn.items] == [
+        (one["id"], one["members"], one["centroid"]) for one in whole
+    ]
+    assert drawn.complete
+    picked = client.get("/curation/v1/cluster-map", token=tokens.service, params={"cohort": "npu-4t/street"}).json()
+    assert [one["id"] for one in picked["items"]] == [one["id"] for one in street["items"]]
 
 
 def test_the_clips_that_stand_in_for_a_cluster_are_the_nearest_and_say_how_many_they_reach(

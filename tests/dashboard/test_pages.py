@@ -89,7 +89,7 @@ def test_one_service_that_is_down_costs_its_own_panel_only(operator: httpx.Clien
     answer = operator.get("/")
     assert answer.status_code == 200
     assert "the database does not answer" in answer.text
-    assert "2 of 6 sources do not answer" in answer.text
+    assert "1 of 5 sources do not answer" in answer.text
     assert "240 devices" in answer.text
 
 

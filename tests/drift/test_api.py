@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from contracts.clock import CLOCK_FILE_VARIABLE, set_pace
-from contracts.wire.drift import CohortList, DriftAlarmList, DriftState
+from contracts.wire.drift import CohortList, DriftAlarmList, DriftStanding, DriftState
 from services.drift import tasks
 from services.kit import streams
 from services.kit.database import transaction
@@ -106,6 +106,35 @@ def test_the_series_of_a_page_of_cohorts_is_bounded_by_their_names(
     items = client.get("/drift/v1/series", token=tokens.operator, params=bounds).json()["items"]
     assert {item["cohort"] for item in items} == names
     assert len(items) == 4 * len(names)
+
+
+def test_drift_at_a_glance_is_what_the_list_of_cohorts_says_with_the_loudest_first(
+    client: ApiClient, tokens: Tokens
+) -> None:
+    token = tokens.operator
+    listed = CohortList.model_validate_json(client.get("/drift/v1/cohorts", token=token).content).items
+    found = DriftStanding.model_validate_json(client.get("/drift/v1/standing", token=token).content)
+    assert found.cohorts == len(listed) == len(COHORTS)
+    assert found.alarmed == sum(one.alarmed for one in listed) == 1
+    assert found.severe == sum(one.latest is not None and one.latest.state is DriftState.SEVERE for one in listed)
+    assert found.loudest[0].cohort == COHORTS[0]
+    assert {one.cohort: one for one in found.loudest} == {one.cohort: one for one in listed}
+    assert len(found.alarms) == 1
+    pages = [client.get("/drift/v1/cohorts", token=token, params={"limit": 1}).json()]
+    while pages[-1]["next_cursor"]:
+        asked = {"limit": 1, "cursor": pages[-1]["next_cursor"]}
+        pages.append(client.get("/drift/v1/cohorts", token=token, params=asked).json())
+    assert [page["items"][0]["cohort"] for page in pages] == sorted(COHORTS)
+
+
+def test_the_chart_gets_the_last_days_of_the_loudest_cohorts_and_alarms_are_picked_by_cohort(
+    client: ApiClient, tokens: Tokens
+) -> None:
+    token = tokens.operator
+    rows = client.get("/drift/v1/loudest", token=token, params={"days": 2, "cohorts": 1}).json()["items"]
+    assert [(row["cohort"], row["day"]) for row in rows] == [(COHORTS[0], FIRST + 2), (COHORTS[0], FIRST + 3)]
+    picked = {name: client.get("/drift/v1/alarms", token=token, params={"cohort": name}).json() for name in COHORTS}
+    assert [len(picked[name]["items"]) for name in COHORTS] == [1, 0, 0]
 
 
 def test_an_observer_is_registered_once_and_never_changed(client: ApiClient, tokens: Tokens) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from contracts.wire import Cohort, CohortList, DriftAlarmList, DriftState
+from contracts.wire import Cohort, CohortList, DriftAlarmList, DriftStanding, DriftState
 from tests.dashboard.twin.state import EVIL, NOW, Refusal, Twin
 
 
@@ -61,6 +61,18 @@ def drift_routes(twin: Twin) -> APIRouter:
                 for name in sorted(latest)[cursor:end]
             ),
             next_cursor=str(end) if end < len(latest) else None,
+        )
+
+    @router.get("/drift/v1/standing")
+    def drift_standing() -> DriftStanding:
+        latest = {row.cohort: row for row in twin.days}
+        severe = sum(row.state is DriftState.SEVERE for row in latest.values())
+        loudest = sorted(latest.values(), key=lambda row: (-(row.z or 0.0), row.cohort))
+        shown = tuple(
+            Cohort(cohort=row.cohort, latest=row, alarmed=row.state is DriftState.SEVERE) for row in loudest[:20]
+        )
+        return DriftStanding(
+            cohorts=len(latest), severe=severe, alarmed=severe, loudest=shown, alarms=tuple(twin.alarms)
         )
 
     @router.get("/drift/v1/series")
