@@ -139,7 +139,15 @@ def _alone(net: VsrNet, image: np.ndarray) -> np.ndarray:
 def test_a_supernet_with_history_trains_and_adapts(noisy: PairSet) -> None:
     supernet = train_supernet(noisy, Budget(steps=12), space=TINY, settings=CLIPS)
     before = supernet.full.blocks[0].expand.weight.detach().clone()
+    asked: list[int] = []
+
+    def told(x: torch.Tensor, architecture: Architecture) -> torch.Tensor:
+        asked.append(architecture.history)
+        return Supernet.forward(supernet, x, architecture)
+
+    supernet.forward = told  # type: ignore[method-assign]  # watches what is asked for
     adapt_supernet(supernet, ONE, (0,), noisy, noisy, Budget(steps=3), TrainSettings(batch=6, patch=16))
+    assert set(asked) == {4}
     assert not torch.equal(before, supernet.full.blocks[0].expand.weight)
     assert supernet.frames == 1
 
