@@ -57,8 +57,9 @@ def read_set(folder: Path, runs_a_file: int = RUNS_A_FILE) -> CalibrationFrames:
     runs: list[Frames] = []
     for name, digest in sorted(files.items()):
         runs += _runs(folder, str(name), str(digest), runs_a_file)
-    frames = next((float(rule.get("have", 0)) for rule in _rules(report, folder) if rule.get("name") == "frames"), 0.0)
-    return CalibrationFrames(tuple(runs), hashlib.sha256(text).hexdigest(), int(frames))
+    counted = [rule.get("have") for rule in _rules(report, folder) if rule.get("name") == "frames"]
+    frames = int(counted[0]) if counted and isinstance(counted[0], int | float) else 0
+    return CalibrationFrames(tuple(runs), hashlib.sha256(text).hexdigest(), frames)
 
 
 def _report(folder: Path) -> tuple[dict[str, object], bytes]:

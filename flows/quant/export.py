@@ -154,10 +154,10 @@ def conv_codes(conv: QuantConv2d, source: Encoding) -> ConvCodes:
     """Integer weights and bias for an input on grid `source`. Raises ExportError when one of them is not finite."""
     scale = torch.tensor(float(source.scale))
     with torch.no_grad():
-        codes = (conv.weight_codes(scale), conv.weight_scale(scale), conv.bias_codes(scale))
-    if not all(bool(torch.isfinite(values).all()) for values in codes):
+        weight, weight_scale, bias = conv.weight_codes(scale), conv.weight_scale(scale), conv.bias_codes(scale)
+    if not all(bool(torch.isfinite(values).all()) for values in (weight, weight_scale, bias)):
         raise ExportError("a weight, scale or bias is not finite; train again from a checkpoint that is")
-    return ConvCodes(*(values.numpy() for values in codes), conv.stride, conv.padding)
+    return ConvCodes(weight.numpy(), weight_scale.numpy(), bias.numpy(), conv.stride, conv.padding)
 
 
 def conv_relu(

@@ -42,13 +42,20 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class StagePlan:
-    """Shares of the budget, AdaRound before weights round, zero points that learn. A share of 0 leaves a stage out."""
+    """Shares of the budget, AdaRound before weights round, zero points that learn. A share of 0 leaves a stage out.
 
-    activations: float = 0.25
-    weights: float = 0.25
-    scales: float = 0.5
+    `calm` is the rate once weights round, relative to that before: a weight that lies on its grid should leave its
+    place for a reason, not for the noise of a step. `rounded_ends` lets pinned grids round while training. They are the
+    pixel grid of pictures, on which the truth lies too: an absolute error under half a step would have no gradient.
+    """
+
+    activations: float = 0.7
+    weights: float = 0.15
+    scales: float = 0.15
+    calm: float = 0.1
     adaround: bool = True
     zero_points: bool = False
+    rounded_ends: bool = False
 
     def __post_init__(self) -> None:
         shares = (self.activations, self.weights, self.scales)
@@ -60,6 +67,10 @@ class StagePlan:
         """Every stage with its share, in order."""
         rows = zip(Stage, (self.activations, self.weights, self.scales), strict=True)
         return tuple((stage, share) for stage, share in rows if share > 0.0)
+
+    def rate_of(self, stage: Stage) -> float:
+        """Rate of a stage relative to that of training."""
+        return 1.0 if stage is Stage.ACTIVATIONS else self.calm
 
 
 def train_in_stages(
@@ -94,7 +105,7 @@ def train_in_stages(
         later = _later(chosen, number, checkpoint)
         if not later:
             first = _run(
-                network, stage, loss_of, _part(budget, chosen, number), rate, chosen,
+                network, stage, loss_of, _part(budget, chosen, number), chosen.rate_of(stage) * rate, chosen,
                 np.random.default_rng([seed, number]), first,
                 checkpoint.with_suffix(f".{stage}.pt") if checkpoint else None,
                 _scaled(progress, stage, before, share),
@@ -117,11 +128,14 @@ def _run(
     checkpoint: Path | None,
     progress: Progress | None,
 ) -> int:
-    """One stage; returns the number of the next one's first step."""
+    """One stage; returns the number of the next one's first step. A share that is less than a step is none."""
+    if budget.steps == 0:
+        return first
     scales = stage is Stage.SCALES
     set_enabled(network, activations=True, weights=stage is not Stage.ACTIVATIONS)
     for grid in _grids(network):
         grid.log_scale.requires_grad_(scales and not grid.pinned)
+        grid.enabled = plan.rounded_ends or not grid.pinned
         if scales and plan.zero_points:
             grid.learn_zero_point()
     for conv in _convs(network):

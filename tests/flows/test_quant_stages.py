@@ -57,10 +57,25 @@ def test_weights_round_from_the_second_stage_on_and_scales_learn_in_the_last(net
         seen.append((all(conv.enabled for conv in _convs(network)), network.head_grid.log_scale.requires_grad))
         return _loss(network)
 
-    rounded = train_in_stages(network, loss_of, BATCHES, Budget(steps=8), rate=1e-3)
+    rounded = train_in_stages(network, loss_of, BATCHES, Budget(steps=8), rate=1e-3, plan=StagePlan(0.25, 0.25, 0.5))
     assert seen == [(False, False)] * 2 + [(True, False)] * 2 + [(True, True)] * 4
     assert len(rounded) == len(_convs(network))
     assert not network.input_grid.log_scale.requires_grad, "a pinned grid never learns"
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_the_pixel_grid_rounds_while_training_only_when_asked_for(network: QuantVsrNet, rounded: bool) -> None:
+    def loss_of(_step: int, _random: np.random.Generator) -> Tensor:
+        with torch.no_grad():
+            codes = network(BATCHES[0]) * 255.0
+        assert bool(torch.allclose(codes, codes.round(), atol=1e-3)) is rounded
+        assert network.head_grid.enabled
+        return _loss(network)
+
+    plan = StagePlan(rounded_ends=rounded)
+    train_in_stages(network, loss_of, BATCHES, Budget(steps=7), rate=1e-3, plan=plan)
+    assert network.output_grid.enabled
+    assert network.tail_grid.enabled
 
 
 def test_steps_are_counted_over_all_stages(network: QuantVsrNet) -> None:
@@ -96,7 +111,7 @@ def test_a_run_that_was_killed_in_any_stage_ends_with_the_same_weights(tmp_path:
                 raise Killed
             return _loss(made) * float(random.uniform(0.5, 1.5))
 
-        plan = StagePlan(zero_points=True)
+        plan = StagePlan(0.25, 0.25, 0.5, zero_points=True)
         train_in_stages(made, loss_of, BATCHES, Budget(steps=12), rate=1e-3, plan=plan, checkpoint=folder / "qat.pt")
         return made
 
@@ -164,6 +179,13 @@ def test_a_fitted_scale_rounds_every_channel_no_worse() -> None:
 def test_shares_that_are_no_shares_are_refused(shares: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="sum to 1"):
         StagePlan(*shares)
+
+
+def test_stages_that_are_shorter_than_a_step_still_round(network: QuantVsrNet) -> None:
+    train_in_stages(network, lambda _s, _r: _loss(network), BATCHES, Budget(steps=1), rate=1e-3)
+    scale = network.input_grid.scale
+    codes = network.head.weight / network.head.weight_scale(scale).view(-1, 1, 1, 1)
+    assert torch.allclose(codes, codes.round(), atol=1e-3)
 
 
 def test_a_stage_of_no_share_is_left_out() -> None:

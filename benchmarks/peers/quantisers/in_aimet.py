@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import benchmarks.peers.quantisers.aimet_absent  # isort: skip  # before AIMET
+import benchmarks.peers.quantisers.aimet_absent  # noqa: F401  # isort: skip  # before AIMET
 import torch
 from aimet_torch import onnx as aimet_onnx  # type: ignore[import-not-found]  # the peer's own environment
 from aimet_torch.nn.modules.custom import Add  # type: ignore[import-not-found]  # the peer's own environment
@@ -36,7 +36,8 @@ class Modules(nn.Module):
         y = x
         for conv, relu in zip(self.convs[:-1], self.relus, strict=True):
             y = relu(conv(y))
-        return torch.as_tensor(self.add(self.shuffle(self.convs[-1](y)), self.repeat(x)))
+        picture: Tensor = self.add(self.shuffle(self.convs[-1](y)), self.repeat(x))
+        return picture
 
 
 def main(folder: Path) -> None:

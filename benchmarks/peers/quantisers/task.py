@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.peers.quantisers.unshare import unshare
 from benchmarks.quantising.material import Material, learned
 from benchmarks.quantising.steps import train
 from benchmarks.teaching.anchor import load_anchor
@@ -75,6 +76,7 @@ class Work:
 
     def leave(self, package: str, outputs: list[Tensor]) -> None:
         """Fake-quantised outputs of `frames`, CPU seconds so far and the version; `model.onnx` lies there already."""
+        unshare(self.folder / MODEL)
         arrays = [output.detach().float().numpy() for output in outputs]
         np.savez(self.folder / FAKE, *arrays)
         told = {"cpu_s": round(time.process_time(), 1), "version": version(package)}
