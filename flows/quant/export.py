@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from flows.data.clips import Frames
 from flows.errors import FlowError
-from flows.inference import cpu_session
+from flows.inference import Stream, cpu_session
 from flows.quant.lsq import ActivationQuantizer, QuantConv2d
-from flows.quant.networks import QuantBlock, QuantQualityNet, QuantVsrNet
+from flows.quant.networks import QuantBlock, QuantHistory, QuantQualityNet, QuantVsrNet
 from flows.quant.qdq import ConvCodes, Edge, Encoding, QdqWriter
 from flows.tasks.vsr.architecture import D2S_BLOCK, S2D_BLOCK, SCALE
+from flows.tasks.vsr.history import Player
 
 MAX_LSB = 1
 MAX_SHARE = 1e-3
@@ -56,9 +57,12 @@ def export_vsr(network: QuantVsrNet) -> bytes:
     packed = writer.node("SpaceToDepth", [pixels.name], "s2d", blocksize=S2D_BLOCK)
     edge = writer.quantize(packed, pixels.encoding)
     edge = conv_relu(writer, "head", edge, network.head, network.head_grid)
+    if network.history is not None:
+        edge = _joined(writer, edge, network.history)
     for index, block in enumerate(network.blocks):
         assert isinstance(block, QuantBlock)
         edge = residual_block(writer, f"block{index}", edge, block)
+    last = edge
     residual = writer.quantize(
         writer.conv("tail", edge, conv_codes(network.tail, edge.encoding)), encoding(network.tail_grid)
     )
@@ -76,7 +80,12 @@ def export_vsr(network: QuantVsrNet) -> bytes:
     enlarged = writer.quantize(nearest, pixels.encoding)
     total = writer.node("Add", [shuffled.name, enlarged.name], "sum")
     writer.output(writer.quantize(total, encoding(network.output_grid), "y"), [1, 3, "height2", "width2"])
-    return writer.finish([1, 3, "height", "width"], {"architecture": network.architecture.to_json()})
+    states: dict[str, list[int | str]] = {}
+    if network.history is not None:
+        left = conv_relu(writer, "keep", last, network.history.keep, network.history.kept_grid, "history_next")
+        writer.output(left, [1, network.architecture.history, "rows", "columns"])
+        states = {"history": [1, network.architecture.history, "height/2", "width/2"]}
+    return writer.finish([1, 3, "height", "width"], {"architecture": network.architecture.to_json()}, states)
 
 
 def export_quality(network: QuantQualityNet) -> bytes:
@@ -105,12 +114,13 @@ def agreement(network: nn.Module, model: bytes, frames: Frames, scale: float = 1
         np.ascontiguousarray(image.transpose(2, 0, 1)[None], np.float32) / np.float32(255.0)
         for image in _dither(frames)
     ]
+    play = Player(network)
     with torch.inference_mode():
-        expected = [np.rint(_first(network(torch.from_numpy(x))) / scale) for x in images]
+        expected = [np.rint(_first(play(torch.from_numpy(x))) / scale) for x in images]
     found: list[tuple[int, float]] = []
     for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
-        session = cpu_session(model, level)
-        outputs = [np.rint(session.run(None, {"x": x})[0] / scale) for x in images]
+        stream = Stream(cpu_session(model, level))
+        outputs = [np.rint(stream.next(x) / scale) for x in images]
         steps = np.concatenate([np.abs(a - b).ravel() for a, b in zip(outputs, expected, strict=True)])
         found.append((int(steps.max()), float((steps > 0).mean())))
     return Agreement(*found[0], *found[1])
@@ -166,6 +176,14 @@ def conv_relu(
     """Write a convolution and its ReLU from `source` onto `grid`; the result is named `output` when that is given."""
     linear = writer.conv(name, source, conv_codes(conv, source.encoding))
     return writer.quantize(writer.node("Relu", [linear], f"{name}_relu"), encoding(grid), output)
+
+
+def _joined(writer: QdqWriter, source: Edge, history: QuantHistory) -> Edge:
+    kept = writer.quantize("history", encoding(history.kept_grid), "history_dq")
+    linear = writer.conv("join", kept, conv_codes(history.join, kept.encoding))
+    branch = writer.quantize(linear, encoding(history.branch_grid))
+    total = writer.node("Add", [branch.name, source.name], "join_sum")
+    return writer.quantize(total, encoding(history.sum_grid))
 
 
 def residual_block(writer: QdqWriter, name: str, source: Edge, block: QuantBlock) -> Edge:

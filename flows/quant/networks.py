@@ -14,7 +14,8 @@ from flows.quality.net import QualityNet
 from flows.quant.integer import added, requantized
 from flows.quant.lsq import PIXEL_SCALE, ActivationQuantizer, QuantConv2d
 from flows.tasks.vsr.architecture import D2S_BLOCK
-from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, space_to_depth
+from flows.tasks.vsr.history import unrolled
+from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, first_history, space_to_depth
 
 
 class QuantBlock(nn.Module):
@@ -34,18 +35,39 @@ class QuantBlock(nn.Module):
         return torch.as_tensor(self.sum_grid(x + branch))
 
 
-class QuantVsrNet(nn.Module):
-    """Quantised `VsrNet`."""
+class QuantHistory(nn.Module):
+    """What a net keeps from frame to frame: the kept features' grid, and those of its branch and of the sum."""
 
     def __init__(self, net: VsrNet) -> None:
         super().__init__()
-        self.architecture = net.architecture
+        self.join, self.keep = QuantConv2d(net.join), QuantConv2d(net.keep)
+        self.kept_grid, self.branch_grid, self.sum_grid = (ActivationQuantizer() for _ in range(3))
+
+    def joined(self, y: Tensor, source: ActivationQuantizer, kept: Tensor) -> Tensor:
+        """Features on `source` and what was kept, on `kept_grid`; the sum is on `sum_grid`."""
+        branch = through(self.join, kept, self.kept_grid.scale, self.branch_grid)
+        if exact(self.join, self.sum_grid):
+            return added(branch, self.branch_grid, y, source, self.sum_grid)
+        return torch.as_tensor(self.sum_grid(y + branch))
+
+    def left(self, y: Tensor, source: ActivationQuantizer) -> Tensor:
+        """What the next frame may read."""
+        return through(self.keep, y, source.scale, self.kept_grid, relu=True)
+
+
+class QuantVsrNet(nn.Module):
+    """Quantised `VsrNet`; with history, `frames` consecutive images of a batch are one clip."""
+
+    def __init__(self, net: VsrNet) -> None:
+        super().__init__()
+        self.architecture, self.frames = net.architecture, net.frames
         self.head, self.tail = QuantConv2d(net.head), QuantConv2d(net.tail)
         blocks = []
         for block in net.blocks:
             assert isinstance(block, ResidualBlock)
             blocks.append(QuantBlock(block))
         self.blocks = nn.ModuleList(blocks)
+        self.history = QuantHistory(net) if net.architecture.history else None
         self.input_grid = ActivationQuantizer(PIXEL_SCALE, 0, pinned=True)
         self.head_grid = ActivationQuantizer()
         self.tail_grid = ActivationQuantizer(PIXEL_SCALE, 128, pinned=True)
@@ -53,14 +75,22 @@ class QuantVsrNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Float RGB [n, 3, h, w] -> pixel grid [n, 3, 2h, 2w]."""
+        return self.step(x, None)[0] if self.history is None else unrolled(self.step, x, self.frames)
+
+    def step(self, x: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """One frame and what the frame before kept, as in `VsrNet.step`."""
         x = self.input_grid(x)
         y = through(self.head, space_to_depth(x), self.input_grid.scale, self.head_grid, relu=True)
         grid = self.head_grid
+        if self.history is not None:
+            before = first_history(y, self.architecture.history) if kept is None else kept
+            y, grid = self.history.joined(y, grid, before), self.history.sum_grid
         for block in self.blocks:
             assert isinstance(block, QuantBlock)
             y, grid = block(y, grid), block.sum_grid
         residual = through(self.tail, y, grid.scale, self.tail_grid)
-        return torch.as_tensor(self.output_grid(F.pixel_shuffle(residual, D2S_BLOCK) + anchor(x)))
+        image = torch.as_tensor(self.output_grid(F.pixel_shuffle(residual, D2S_BLOCK) + anchor(x)))
+        return image, None if self.history is None else self.history.left(y, grid)
 
 
 class QuantQualityNet(nn.Module):

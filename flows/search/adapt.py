@@ -6,6 +6,7 @@ pairs. Stages outside `affected` get no gradient, so what they learned before is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,8 +20,9 @@ from flows.tasks.elastic import ElasticNet
 from flows.tasks.task import Task
 from flows.tasks.training import Budget, Loop, Progress, one_thread
 from flows.tasks.vsr.architecture import Architecture, Stage
+from flows.tasks.vsr.history import FRAMES, clips_of
 from flows.tasks.vsr.task import VSR
-from flows.tasks.vsr.train import TrainSettings
+from flows.tasks.vsr.train import TrainSettings, mixed_batch
 
 Elastic = TypeVar("Elastic", bound=ElasticNet)
 
@@ -39,6 +41,8 @@ def adapt_supernet(
 ) -> Elastic:
     """Train the affected stages (in place) of a supernet; returns it with averaged weights."""
     chosen = settings or TrainSettings(rate=1e-3)
+    if inherited.history:
+        chosen = replace(chosen, frames=FRAMES)
     supernet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # stub lacks the keyword-only form
     trained = task.stage_parameters(supernet, affected)
     loop = Loop(
@@ -57,7 +61,7 @@ def adapt_supernet(
             loss = loss + task.search_loss(output, high)
         return loss
 
-    with one_thread():
+    with one_thread(), clips_of(supernet, chosen.clip):
         loop.run(loss_of)
     loop.use_average()
     return supernet
@@ -79,12 +83,15 @@ def _random(
 
 def _replaced(inherited: Architecture, stages: dict[int, Stage]) -> Architecture:
     merged = tuple(stages.get(index, stage) for index, stage in enumerate(inherited.stages))
-    return Architecture(inherited.trunk, merged)
+    return replace(inherited, stages=merged)
 
 
 def _mixed_batch(
     normal: PairSet, hard: PairSet, settings: TrainSettings, random: np.random.Generator
 ) -> tuple[Tensor, Tensor]:
+    if settings.clip > 1:
+        low, high, _ = mixed_batch(normal, hard, settings, random)
+        return low, high
     count = round(settings.batch * settings.hard_share)
     easy = normal.patches(settings.batch - count, settings.patch, random)
     tough = hard.patches(count, settings.patch, random)

@@ -1,7 +1,7 @@
 """Networks as rows of integers: (depth, mid, kernel) of each searched stage, as positions in the space's choices.
 
-Where the space has several trunks and every stage is searched, a last gene chooses the trunk; a stage that is inherited
-fixes the trunk that it was trained with.
+Where the space has several trunks, or nets with and without history, and every stage is searched, further genes choose
+them; a stage that is inherited fixes the trunk and the history that it was trained with.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ class Genome:
         self.space, self.inherited, self.affected = space, inherited, affected
         self._choices = (space.depths, space.mids, space.kernels)
         self.elastic_trunk = len(space.trunks) > 1 and len(affected) == space.stages
+        self.elastic_history = len(space.histories) > 1 and len(affected) == space.stages
         trunk = [len(space.trunks) - 1] if self.elastic_trunk else []
-        self.upper = np.array([len(choice) - 1 for _ in affected for choice in self._choices] + trunk)
+        kept = [len(space.histories) - 1] if self.elastic_history else []
+        self.upper = np.array([len(choice) - 1 for _ in affected for choice in self._choices] + trunk + kept)
         self.length = len(self.upper)
         self.size = int(np.prod(self.upper + 1))
 
@@ -37,18 +39,29 @@ class Genome:
             stages[index] = (
                 Stage(depth, mid, kernel) if depth else Stage(0, min(self.space.mids), min(self.space.kernels))
             )
-        trunk = self.space.trunks[int(genes[-1])] if self.elastic_trunk else self.inherited.trunk
-        architecture = Architecture(trunk, tuple(stages))
+        place = 3 * len(self.affected)
+        trunk = self.space.trunks[int(genes[place])] if self.elastic_trunk else self.inherited.trunk
+        kept = self.space.histories[int(genes[-1])] if self.elastic_history else self.inherited.history
+        architecture = Architecture(trunk, tuple(stages), kept)
         return architecture if architecture.depth else self.inherited
 
     def holds(self, architecture: Architecture) -> bool:
         """Whether some genes decode to this network."""
         trunks = self.space.trunks if self.elastic_trunk else (self.inherited.trunk,)
-        return architecture.trunk in trunks and all(
-            (stage.depth in self.space.depths and stage.mid in self.space.mids and stage.kernel in self.space.kernels)
-            if index in self.affected
-            else stage == self.inherited.stages[index]
-            for index, stage in enumerate(architecture.stages)
+        histories = self.space.histories if self.elastic_history else (self.inherited.history,)
+        return (
+            architecture.trunk in trunks
+            and architecture.history in histories
+            and all(
+                (
+                    stage.depth in self.space.depths
+                    and stage.mid in self.space.mids
+                    and stage.kernel in self.space.kernels
+                )
+                if index in self.affected
+                else stage == self.inherited.stages[index]
+                for index, stage in enumerate(architecture.stages)
+            )
         )
 
     def encode(self, architecture: Architecture) -> list[float]:
@@ -59,4 +72,8 @@ class Genome:
             for stage in stages
             for choice, value in zip(self._choices, (stage.depth, stage.mid, stage.kernel), strict=True)
         ]
-        return [*genes, float(self.space.trunks.index(architecture.trunk))] if self.elastic_trunk else genes
+        if self.elastic_trunk:
+            genes.append(float(self.space.trunks.index(architecture.trunk)))
+        if self.elastic_history:
+            genes.append(float(self.space.histories.index(architecture.history)))
+        return genes

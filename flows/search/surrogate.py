@@ -33,7 +33,7 @@ class Surrogate:
 def features(genes: Numbers, upper: Numbers, networks: list[Architecture]) -> Numbers:
     """[n, variables] genes -> [n, features]: one column per value of each gene, and per value of each stage's three.
 
-    A gene behind the last whole three (the trunk) has columns of its own only.
+    Genes behind the stages' (trunk, history) have columns of their own only.
     """
     sizes = upper.astype(int) + 1
     columns = [genes[:, [index]] == np.arange(size) for index, size in enumerate(sizes)]

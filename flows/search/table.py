@@ -21,6 +21,7 @@ from flows.errors import FlowError
 from flows.quant.calibrate import calibrate
 from flows.tasks.task import Task
 from flows.tasks.vsr.architecture import Architecture, Space, Stage
+from flows.tasks.vsr.history import FRAMES, clips_of
 from flows.tasks.vsr.task import VSR
 
 Profiles = Sequence[tuple[int, int]]
@@ -28,7 +29,10 @@ Profiles = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class BlockCost:
-    """Microseconds of one residual block, and of head and tail around it, for one target and profile."""
+    """Microseconds of one residual block, and of head and tail around it, for one target and profile.
+
+    A row with kernel 0 is what `mid` channels of history cost: reading, joining, keeping.
+    """
 
     target: str
     profile: str
@@ -56,7 +60,7 @@ class OperatorTable:
                 f"operator table has no row for trunk {architecture.trunk} on {target} at {profile}; measure it"
             )
         total += float(np.median(ends))
-        for block in architecture.blocks:
+        for block in _parts(architecture):
             total += self._row(target, profile, architecture.trunk, block).block_us
         return total
 
@@ -68,7 +72,7 @@ class OperatorTable:
     def ddr_bytes(self, architecture: Architecture, target: str, profile: str) -> int:
         """Predicted DDR bytes of one frame: frames and weights, plus what each block spills."""
         least = min(row.ddr_bytes for row in self.rows if (row.target, row.profile) == (target, profile))
-        blocks = [self._row(target, profile, architecture.trunk, block) for block in architecture.blocks]
+        blocks = [self._row(target, profile, architecture.trunk, block) for block in _parts(architecture)]
         return least + sum(row.ddr_bytes - least for row in blocks)
 
     def worst_ddr_ratio(self, architecture: Architecture, reference: Architecture) -> float:
@@ -109,8 +113,9 @@ def measure_table(
     rows: list[BlockCost] = []
     facts: dict[str, str] = {}
     blocks = [(trunk, mid, kernel) for trunk in trunks for mid in space.mids for kernel in space.kernels]
-    models = {block: micro_network(*block, task) for block in blocks}
-    done = 0
+    models = {block: micro_network(*block, task=task) for block in blocks}
+    recurrent = [(trunk, kept) for trunk in trunks for kept in space.histories if kept]
+    done, total = 0, len(targets) * (len(models) + len(recurrent))
     for target in targets:
         with LabClient([*lab_command, "--device-class", target]) as lab:
             facts[target] = f"driver {lab.info.driver}, {lab.info.array_model} array"
@@ -120,16 +125,26 @@ def measure_table(
                 rows += [_measure(lab, target, trunk, mid, kernel, size) for size in profiles]
                 done += 1
                 if progress is not None:
-                    progress(done / (len(targets) * len(models)))
+                    progress(done / total)
+            for trunk, kept in recurrent:
+                model = micro_network(trunk, min(space.mids), min(space.kernels), kept, task)
+                lab.load_program(compile_program(model, target, profiles)[0], "micro")
+                rows += [_history(lab, rows, (target, trunk, kept), size, space) for size in profiles]
+                done += 1
+                if progress is not None:
+                    progress(done / total)
     return OperatorTable(tuple(rows), facts)
 
 
-def micro_network(trunk: int, mid: int, kernel: int, task: Task = VSR) -> bytes:
-    """QDQ ONNX of head, one block and tail with random weights."""
+def micro_network(trunk: int, mid: int, kernel: int, history: int = 0, task: Task = VSR) -> bytes:
+    """QDQ ONNX of head, one block and tail with random weights; with history where it is not 0."""
+    frames = FRAMES if history else 1
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = task.quantised(task.build(Architecture(trunk, (Stage(1, mid, kernel),))), equalise=False)
-        calibrate(network, [torch.rand(1, 3, 32, 32)])
+        net = task.build(Architecture(trunk, (Stage(1, mid, kernel),), history))
+        network = task.quantised(net, equalise=False)
+        with clips_of(network, frames):
+            calibrate(network, [torch.rand(frames, 3, 32, 32)])
     return task.export(network)
 
 
@@ -143,3 +158,23 @@ def _measure(lab: LabClient, target: str, trunk: int, mid: int, kernel: int, siz
     inside = sum(row.microseconds for row in blocks)
     whole = sum(row.microseconds for row in ordered)
     return BlockCost(target, f"{size[0]}x{size[1]}", trunk, mid, kernel, inside, whole - inside, result.ddr_bytes)
+
+
+def _history(
+    lab: LabClient, rows: Sequence[BlockCost], wanted: tuple[str, int, int], size: tuple[int, int], space: Space
+) -> BlockCost:
+    """What history adds to the micro-network with the smallest block, which was measured before."""
+    target, trunk, kept = wanted
+    profile = f"{size[0]}x{size[1]}"
+    key = (target, profile, trunk, min(space.mids), min(space.kernels))
+    plain = next(row for row in rows if (row.target, row.profile, row.trunk, row.mid, row.kernel) == key)
+    result = lab.run("micro", np.zeros((1, *size, 3), dtype=np.uint8))
+    whole = sum(row.microseconds for row in result.kernels)
+    added = whole - plain.block_us - plain.ends_us
+    return BlockCost(target, profile, trunk, kept, 0, added, plain.ends_us, result.ddr_bytes)
+
+
+def _parts(architecture: Architecture) -> tuple[Stage, ...]:
+    """Blocks, and the history as the block of kernel 0 that the table holds it as."""
+    kept = (Stage(1, architecture.history, 0),) if architecture.history else ()
+    return (*architecture.blocks, *kept)

@@ -8,6 +8,7 @@ taken before anything else is searched, and a search that happens to draw none o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 from flows.tasks.vsr.architecture import Architecture, Space, Stage
@@ -17,6 +18,7 @@ def contains(architecture: Architecture, inner: Architecture) -> bool:
     """Whether `architecture` can compute exactly what `inner` computes: no stage is shallower, narrower or smaller."""
     return (
         architecture.trunk == inner.trunk
+        and architecture.history == inner.history
         and len(architecture.stages) == len(inner.stages)
         and all(
             not theirs.depth or (ours.depth >= theirs.depth and ours.mid >= theirs.mid and ours.kernel >= theirs.kernel)
@@ -40,7 +42,7 @@ def widenings(
     allowed = [
         wide
         for stages in product(*choices)
-        if (wide := Architecture(inherited.trunk, stages)) != inherited and latency(wide) <= limit
+        if (wide := replace(inherited, stages=stages)) != inherited and latency(wide) <= limit
     ]
     largest = [wide for wide in allowed if not any(other != wide and contains(other, wide) for other in allowed)]
     return tuple(sorted(largest, key=lambda wide: -wide.parameters())[:most])

@@ -27,6 +27,7 @@ from flows.steps.context import RunContext
 from flows.steps.hard import TrainingPairs
 from flows.steps.parent import parent_network
 from flows.tasks.vsr.architecture import Architecture
+from flows.tasks.vsr.history import FRAMES
 from flows.tasks.vsr.train import TrainSettings
 
 DDR_LIMIT = 1.08
@@ -101,7 +102,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     net, start = start_network(run, architecture, pairs)
     run.task.finetune(
         net, pairs.normal, pairs.hard, budget_of(run, Training.FINETUNE),
-        settings=replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception),
+        settings=_on_clips(replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception), net),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / FINETUNE_CHECKPOINT,
     )  # fmt: skip
@@ -122,7 +123,7 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     calibration = read_set(Path(run.settings.calibration)) if run.settings.calibration else None
     quantised = qat(
         net, pairs.normal, pairs.hard, budget_of(run, Training.QAT),
-        settings=replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed),
+        settings=_on_clips(replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed), net),
         checkpoint=run.folder.path / QAT_CHECKPOINT,
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
         calibration=calibration.batches() if calibration else (), task=run.task,
@@ -148,6 +149,14 @@ def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPa
     if _validated(run, own, pairs) > _validated(run, inherited, pairs):
         return own, "supernet"
     return inherited, "production"
+
+
+def _on_clips(settings: TrainSettings, net: nn.Module) -> TrainSettings:
+    """Where the net has history: settings that draw clips, and the net told so."""
+    frames = FRAMES if getattr(getattr(net, "architecture", None), "history", 0) else 1
+    if hasattr(net, "frames"):
+        net.frames = frames  # type: ignore[assignment]  # torch types attributes of modules as modules
+    return replace(settings, frames=frames)
 
 
 def _validated(run: RunContext, net: nn.Module, pairs: TrainingPairs) -> float:

@@ -26,8 +26,20 @@ def inherit(parent: VsrNet, architecture: Architecture) -> VsrNet:
     with torch.no_grad():
         for name in ("head", "tail"):
             getattr(net, name).load_state_dict(getattr(parent, name).state_dict())
+        _copy_history(parent, net)
         _copy_stages(parent, net)
     return net
+
+
+def _copy_history(parent: VsrNet, net: VsrNet) -> None:
+    """The parent's history where both have the same; a new one joins with weights of zero, so nothing changes."""
+    if not net.architecture.history:
+        return
+    if net.architecture.history == parent.architecture.history:
+        net.join.load_state_dict(parent.join.state_dict())
+        net.keep.load_state_dict(parent.keep.state_dict())
+    else:
+        nn.init.zeros_(net.join.weight)
 
 
 def _copy_stages(parent: VsrNet, net: VsrNet) -> None:

@@ -15,7 +15,8 @@ from torch import nn
 
 from flows.data.clips import Frames
 from flows.data.pairs import PairSet
-from flows.inference import cpu_session
+from flows.inference import Stream, cpu_session
+from flows.tasks.vsr.history import Player
 
 Upscaler = Callable[[Frames], Frames]
 _LUMA = np.array([65.481, 128.553, 24.966]) / 255.0
@@ -101,11 +102,11 @@ def _decibel(mse: np.ndarray) -> np.ndarray:
 def _torch_upscaler(model: nn.Module) -> Upscaler:
     def run(low: Frames) -> Frames:
         model.eval()
-        outputs = []
+        play, outputs = Player(model), []
         with torch.inference_mode():
             for image in low:
                 x = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None].float() / 255.0
-                y = model(x.contiguous(memory_format=torch.channels_last))
+                y = play(x.contiguous(memory_format=torch.channels_last))
                 outputs.append((y[0].clamp(0, 1) * 255.0).round().to(torch.uint8).permute(1, 2, 0).numpy())
         return np.stack(outputs)
 
@@ -116,10 +117,10 @@ def _onnx_upscaler(model: bytes) -> Upscaler:
     session = cpu_session(model)
 
     def run(low: Frames) -> Frames:
-        outputs = []
+        stream, outputs = Stream(session), []
         for image in low:
             x = np.ascontiguousarray(image.transpose(2, 0, 1)[None], np.float32) / np.float32(255.0)
-            (y,) = session.run(None, {"x": x})
+            y = stream.next(x)
             outputs.append(np.rint(np.clip(y[0], 0, 1) * 255.0).astype(np.uint8).transpose(1, 2, 0))
         return np.stack(outputs)
 

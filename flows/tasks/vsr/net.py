@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from flows.tasks.vsr.architecture import D2S_BLOCK, HEAD_CHANNELS, S2D_BLOCK, SCALE, TAIL_CHANNELS, Architecture
+from flows.tasks.vsr.history import unrolled
 
 
 def space_to_depth(x: Tensor, block: int = S2D_BLOCK) -> Tensor:
@@ -39,7 +40,9 @@ class ResidualBlock(nn.Module):
 
 
 class VsrNet(nn.Module):
-    """The network of one `Architecture`."""
+    """The network of one `Architecture`. With history, `frames` consecutive images of a batch are one clip."""
+
+    frames = 1
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
@@ -49,14 +52,29 @@ class VsrNet(nn.Module):
             ResidualBlock(architecture.trunk, block.mid, block.kernel) for block in architecture.blocks
         )
         self.tail = nn.Conv2d(architecture.trunk, TAIL_CHANNELS, 3, padding=1)
+        if architecture.history:
+            self.join = nn.Conv2d(architecture.history, architecture.trunk, 3, padding=1)
+            self.keep = nn.Conv2d(architecture.trunk, architecture.history, 3, padding=1)
         initialise(self)
 
     def forward(self, x: Tensor) -> Tensor:
         """Float RGB [n, 3, h, w] -> [n, 3, 2h, 2w], not clamped."""
+        return unrolled(self.step, x, self.frames) if self.architecture.history else self.step(x, None)[0]
+
+    def step(self, x: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """One frame [n, 3, h, w] and what the frame before kept, [n, history, h/2, w/2] or None; the same out."""
         y = F.relu(self.head(space_to_depth(x)))
+        if self.architecture.history:
+            y = y + self.join(first_history(y, self.architecture.history) if kept is None else kept)
         for block in self.blocks:
             y = block(y)
-        return F.pixel_shuffle(self.tail(y), D2S_BLOCK) + anchor(x)
+        image = F.pixel_shuffle(self.tail(y), D2S_BLOCK) + anchor(x)
+        return image, F.relu(self.keep(y)) if self.architecture.history else None
+
+
+def first_history(like: Tensor, channels: int) -> Tensor:
+    """What the first frame of a stream reads: zeros, as large as the trunk's features."""
+    return like.new_zeros(like.shape[0], channels, *like.shape[2:])
 
 
 def initialise(net: nn.Module) -> None:
@@ -66,6 +84,6 @@ def initialise(net: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
             assert module.bias is not None
             nn.init.zeros_(module.bias)
-            if name.endswith(("project", "tail")):
+            if name.endswith(("project", "tail", "join")):
                 with torch.no_grad():
                     module.weight.mul_(0.1)

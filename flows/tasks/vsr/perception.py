@@ -93,8 +93,8 @@ class Critic:
 class Perceiver:
     """The added loss of one run. `companions` are what a checkpoint must keep."""
 
-    def __init__(self, wanted: Perception, seed: int) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted: Perception, seed: int, frames: int = CLIP_FRAMES) -> None:
+        self.wanted, self.frames = wanted, frames
         self._critic = Critic(wanted.critic_rate, seed) if wanted.adversarial else None
         self._lpips = Lpips() if wanted.lpips else None
 
@@ -108,7 +108,7 @@ class Perceiver:
         wanted, output = self.wanted, output.float()
         total = output.new_zeros(())
         if wanted.temporal:
-            clips = [batch.reshape(-1, wanted.frames, *batch.shape[1:]) for batch in (output, truth)]
+            clips = [batch.reshape(-1, self.frames, *batch.shape[1:]) for batch in (output, truth)]
             total = total + wanted.temporal * temporal_loss(clips[0], clips[1]) / level.mean()
         if wanted.moments:
             total = total + wanted.moments * moment_loss(output, truth)

@@ -19,7 +19,8 @@ from torch.nn import functional as F
 from flows.tasks.elastic import ElasticNet
 from flows.tasks.vsr.architecture import D2S_BLOCK, DEFAULT_SPACE, Architecture, Space, Stage
 from flows.tasks.vsr.branches import parts_of, weight_of
-from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, space_to_depth
+from flows.tasks.vsr.history import unrolled
+from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, first_history, space_to_depth
 
 
 class Supernet(ElasticNet):
@@ -29,16 +30,26 @@ class Supernet(ElasticNet):
         super().__init__()
         self.space = space
         self.full = VsrNet(space.largest)
+        self.frames = 1
 
     def forward(self, x: Tensor, architecture: Architecture | None = None) -> Tensor:
         """Output of the slice `architecture` (the largest when None)."""
         chosen = architecture or self.space.largest
+        if not chosen.history:
+            return self.step(x, None, chosen)[0]
+        return unrolled(lambda image, kept: self.step(image, kept, chosen), x, self.frames)
+
+    def step(self, x: Tensor, kept: Tensor | None, chosen: Architecture) -> tuple[Tensor, Tensor | None]:
+        """One frame of a slice; `kept` as in `VsrNet.step`."""
         trunk = chosen.trunk
         y = F.relu(_conv(self.full.head, space_to_depth(x), trunk))
+        if chosen.history:
+            y = y + _conv(self.full.join, first_history(y, chosen.history) if kept is None else kept, trunk)
         for block, stage in self._kept(chosen):
             middle = F.relu(_conv(block.expand, y, stage.mid, stage.kernel))
             y = y + _conv(block.project, middle, trunk, stage.kernel)
-        return F.pixel_shuffle(_conv(self.full.tail, y, self.full.tail.out_channels), D2S_BLOCK) + anchor(x)
+        image = F.pixel_shuffle(_conv(self.full.tail, y, self.full.tail.out_channels), D2S_BLOCK) + anchor(x)
+        return image, F.relu(_conv(self.full.keep, y, chosen.history)) if chosen.history else None
 
     def extract(self, architecture: Architecture) -> VsrNet:
         """A stand-alone copy of one slice."""
@@ -48,6 +59,9 @@ class Supernet(ElasticNet):
         with torch.no_grad():
             _copy(self.full.head, net.head)
             _copy(self.full.tail, net.tail)
+            if architecture.history:
+                _copy(self.full.join, net.join)
+                _copy(self.full.keep, net.keep)
             for (source, _), target in zip(self._kept(architecture), net.blocks, strict=True):
                 assert isinstance(target, ResidualBlock)
                 _copy(source.expand, target.expand)
@@ -100,13 +114,15 @@ def load_supernet(path: Path) -> Supernet:
 
 
 def _space_text(space: Space) -> str:
-    lists = (space.trunks, space.depths, space.mids, space.kernels, (space.stages,))
+    lists = [space.trunks, space.depths, space.mids, space.kernels, (space.stages,)]
+    if space.histories != (0,):
+        lists.append(space.histories)
     return ";".join(",".join(map(str, values)) for values in lists)
 
 
 def _space_of(text: str) -> Space:
-    trunks, depths, mids, kernels, stages = (tuple(map(int, part.split(","))) for part in text.split(";"))
-    return Space(trunks, depths, mids, kernels, stages[0])
+    trunks, depths, mids, kernels, stages, *rest = (tuple(map(int, part.split(","))) for part in text.split(";"))
+    return Space(trunks, depths, mids, kernels, stages[0], *rest)
 
 
 def _conv(conv: nn.Conv2d, x: Tensor, out_channels: int, kernel: int | None = None) -> Tensor:

@@ -21,6 +21,7 @@ from flows.tasks.batches import autocast, to_batch
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.architecture import DEFAULT_SPACE, Architecture, Space
 from flows.tasks.vsr.branches import branch, fold
+from flows.tasks.vsr.history import clips_of
 from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.net import VsrNet
 from flows.tasks.vsr.perception import ASKS_NOTHING, Perceiver, Perception
@@ -36,6 +37,7 @@ class TrainSettings:
     """How patches are drawn, how fast weights move, and how much of the start is kept after fine-tuning.
 
     `branches` trains supernets with re-parametrised kernels; `perception` is what is asked for beside fidelity.
+    With `frames` above 1 patches are clips, which nets with history are trained on.
     """
 
     batch: int = 16
@@ -46,7 +48,13 @@ class TrainSettings:
     max_first: float = 0.25
     seed: int = 0
     branches: bool = False
+    frames: int = 1
     perception: Perception = ASKS_NOTHING
+
+    @property
+    def clip(self) -> int:
+        """Consecutive frames of a patch."""
+        return max(self.frames, self.perception.frames)
 
 
 def train_net(
@@ -142,7 +150,7 @@ def train_supernet(
             loss = loss + relative_loss(student, soft, level)
         return loss
 
-    with one_thread():
+    with one_thread(), clips_of(supernet, settings.clip):
         loop.run(_each_kernel_once(loss_of) if settings.branches else loss_of)
     loop.use_average()
     fold(supernet)
@@ -177,7 +185,7 @@ def _fit(
     checkpoint: Path | None,
 ) -> None:
     loop = _loop(net, budget, settings, progress, checkpoint)
-    perceiver = Perceiver(settings.perception, settings.seed)
+    perceiver = Perceiver(settings.perception, settings.seed, settings.clip)
     loop.companions.update(perceiver.companions)
 
     def loss_of(step: int, share: float) -> Tensor:
@@ -187,7 +195,7 @@ def _fit(
         return relative_loss(output, high, level) + perceiver.loss(output, high, level, share)
 
     net.train()
-    with one_thread():
+    with one_thread(), clips_of(net, settings.clip):
         loop.run(loss_of)
     loop.use_average()
 
@@ -211,9 +219,9 @@ def mixed_batch(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Random patches (low, high) and their levels as float tensors; a share `hard_share` of them is from `hard`.
 
-    Where flicker is asked about, patches follow each other in pairs of neighbouring frames.
+    Where clips are trained on, each patch is followed by the same place in the next frames.
     """
-    frames = settings.perception.frames
+    frames = settings.clip
     batch = settings.batch // frames
     count = 0 if hard is None else round(batch * settings.hard_share)
     low, high, level = _drawn(normal, batch - count, frames, settings.patch, random)
