@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.watching import events, flow_engine, pages, processes, seed, visits
 from benchmarks.watching.scale import Scale
 from edgeloop.figures import Figure, exactly
+from services.kit.logs import configure_logs
 from tests.kit.test_scopes import PUBLIC, all_operations, guarded
 
 Tell = Callable[[float, str], None]
@@ -28,6 +29,7 @@ Tell = Callable[[float, str], None]
 
 def bench(tell: Tell) -> Sequence[Figure]:
     """All figures of the console."""
+    configure_logs("bench", "WARNING")  # what is printed is the figures
     scale = Scale(now=float(int(time.time())))
     with flow_engine.flow_engine(scale.now) as engine, processes.database(engine) as folder:
         begun = time.monotonic()

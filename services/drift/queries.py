@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import ColumnElement, ScalarSelect, Subquery, any_, func, literal, select, true, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from contracts.wire.drift import AlarmAction, Cohort, DriftAlarm, DriftStanding, DriftState, MovedDirection
+from contracts.wire.drift import AlarmAction, Cohort, CohortDay, DriftAlarm, DriftStanding, DriftState, MovedDirection
 from services.drift.domain.verdict import drifting
 from services.drift.evaluate import newest_embedding_of
 from services.drift.limits import LIMITS, DriftSettings
@@ -35,22 +34,21 @@ def cohorts(session: Session, request: PageRequest, settings: DriftSettings) -> 
 
 def standing(session: Session, settings: DriftSettings) -> DriftStanding:
     """Return how all cohorts of the newest embedding stand, with the loudest ones and the newest alarms."""
-    columns = (Evaluation.cohort, Evaluation.day, Evaluation.state, Evaluation.z)
-    window = _window("", LIMITS.cohorts_per_day, settings, *columns)
+    window = _window("", LIMITS.cohorts_per_day, settings, *(getattr(Evaluation, name) for name in _Day._fields))
     found: dict[str, list[_Day]] = defaultdict(list)
-    for cohort, day, state, z in session.execute(select(window).order_by(window.c.cohort, window.c.day.desc())):
-        found[cohort].append(_Day(day, state, z or 0.0))
+    for row in session.execute(select(window).order_by(window.c.cohort, window.c.day.desc())):
+        day = _Day(*row)
+        found[day.cohort].append(day)
     alarmed = {name for name, days in found.items() if _alarmed(days, settings)}
     severe = {name for name, days in found.items() if days[0].state == DriftState.SEVERE.value}
-    loud = sorted(found, key=lambda name: (name not in alarmed, name not in severe, -found[name][0].z, name))
-    shown = loud[: LIMITS.loudest]
+    loud = sorted(found, key=lambda name: (name not in alarmed, name not in severe, -(found[name][0].z or 0.0), name))
     return DriftStanding(
         cohorts=len(found),
         severe=len(severe),
         alarmed=len(alarmed),
         loudest=tuple(
-            Cohort(cohort=row.cohort, latest=cohort_day(row), alarmed=row.cohort in alarmed)
-            for row in _latest(session, {name: found[name][0].day for name in shown})
+            Cohort(cohort=name, latest=CohortDay(**found[name][0]._asdict()), alarmed=name in alarmed)
+            for name in loud[: LIMITS.loudest]
         ),
         alarms=tuple(alarm(row) for row in alarms(session, PageRequest(LIMITS.loudest, None))[: LIMITS.loudest]),
     )
@@ -233,14 +231,6 @@ def _window(first: str, most: int, settings: DriftSettings, *what: Any) -> Subqu
     return select(own).select_from(names.join(own, true())).subquery()
 
 
-def _latest(session: Session, days: Mapping[str, int]) -> Sequence[Evaluation]:
-    """The given day of each cohort, in the order given."""
-    wanted = tuple_(Evaluation.cohort, Evaluation.day).in_(list(days.items()))
-    query = select(Evaluation).where(Evaluation.embedding_id == newest_embedding_of().scalar_subquery(), wanted)
-    found = {row.cohort: row for row in session.scalars(query)} if days else {}
-    return [found[name] for name in days if name in found]
-
-
 class _Judged(Protocol):
     """A day with its verdict."""
 
@@ -251,11 +241,18 @@ class _Judged(Protocol):
     def state(self) -> Any: ...  # Any: as above
 
 
-@dataclass(frozen=True)
-class _Day:
+class _Day(NamedTuple):
+    """A cohort-day without what only its own page shows."""
+
+    cohort: str
     day: int
+    devices: int
+    frames: int
     state: str
-    z: float
+    z: float | None
+    d: float | None
+    js: float | None
+    score_mean: float
 
 
 def _alarmed(latest: Sequence[_Judged], settings: DriftSettings) -> bool:

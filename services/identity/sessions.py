@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from contracts.wire.identity import Role, SessionAnswer, SessionRecord
@@ -78,7 +78,8 @@ def note_use(session: Session, row: SessionRow) -> None:
     now = _now()
     if now - row.seen_at >= timedelta(seconds=SESSION.note_s):
         row.seen_at = now
-        session.get_one(Token, row.token_id).expires_at = min(row.ends_at, now + timedelta(seconds=SESSION.idle_s))
+        until = min(row.ends_at, now + timedelta(seconds=SESSION.idle_s))
+        session.execute(update(Token).where(Token.id == row.token_id).values(expires_at=until))
 
 
 def personal(session: Session, subject: Subject) -> SessionRow:

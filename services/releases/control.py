@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import select, true
+from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql.elements import ColumnElement
 
 from contracts.state import MAX_REVOKED
@@ -18,6 +18,15 @@ from services.releases.models import Alert, BundleRow, Control, RolloutRow
 def state(session: Session) -> Control:
     """The fleet-wide row as it is."""
     return session.get_one(Control, state_document.CONTROL_ID)
+
+
+def with_alerts(session: Session, most: int) -> tuple[Control, list[Alert]]:
+    """The fleet-wide row and the newest alerts, newest first; one query."""
+    newest = select(Alert).order_by(Alert.id.desc()).limit(most).subquery()
+    shown = aliased(Alert, newest)
+    query = select(Control, shown).outerjoin(newest, true()).where(Control.id == state_document.CONTROL_ID)
+    rows = session.execute(query.order_by(shown.id.desc())).all()
+    return rows[0][0], [alert for _, alert in rows if alert is not None]
 
 
 def set_kill_switch(session: Session, subject: Subject, killed: bool, reason: str) -> Control:

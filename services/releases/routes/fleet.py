@@ -102,8 +102,7 @@ def get_standing(_subject: Reader, session: SessionDep) -> FleetStanding:
     The counts are kept as devices report; they cost the same for ten devices and ten million.
     """
     running = counts.fleet(session)
-    switch = control.state(session)
-    alerts = session.scalars(select(Alert).order_by(Alert.id.desc()).limit(COUNTS.alerts)).all()
+    switch, alerts = control.with_alerts(session, COUNTS.alerts)
     return FleetStanding(
         running=tuple(RunningCount(**asdict(one)) for one in running[: COUNTS.rows]),
         complete=len(running) <= COUNTS.rows,
