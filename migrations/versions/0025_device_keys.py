@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0042_device_keys"
-down_revision = "0041_revocations"
+revision = "0025_device_keys"
+down_revision = "0024_revocations"
 branch_labels = None
 depends_on = None
 SCHEMA = "releases"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0040_state_keys"
-down_revision = "0052_gate_limits"
+revision = "0023_state_keys"
+down_revision = "0022_gate_limits"
 branch_labels = None
 depends_on = None
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0050_build_search"
+revision = "0020_build_search"
 down_revision = "0019_outbox_trace"
 branch_labels = None
 depends_on = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0051_account_versions"
-down_revision = "0050_build_search"
+revision = "0021_account_versions"
+down_revision = "0020_build_search"
 branch_labels = None
 depends_on = None
 

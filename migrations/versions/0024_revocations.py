@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0041_revocations"
-down_revision = "0040_state_keys"
+revision = "0024_revocations"
+down_revision = "0023_state_keys"
 branch_labels = None
 depends_on = None
 

@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0052_gate_limits"
-down_revision = "0051_account_versions"
+revision = "0022_gate_limits"
+down_revision = "0021_account_versions"
 branch_labels = None
 depends_on = None
 

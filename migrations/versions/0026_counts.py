@@ -12,8 +12,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0030_counts"
-down_revision = "0042_device_keys"
+revision = "0026_counts"
+down_revision = "0025_device_keys"
 branch_labels = None
 depends_on = None
 
