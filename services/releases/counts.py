@@ -1,6 +1,6 @@
 """How many devices run what, and how far those of a rollout came, without walking over the devices.
 
-The database adds a row to `fleet_counts` and `exposure_counts` with every change (migration `0030_counts`), in the
+The database adds a row to `fleet_counts` and `exposure_counts` with every change (migration `0026_counts`), in the
 transaction of the change; the sum of the rows is exact for whoever reads. Nobody updates a row that another one needs,
 so devices that report at once never wait for each other. `fold` puts many rows into few.
 
