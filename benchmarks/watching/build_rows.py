@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.watching.copying import Row
 from benchmarks.watching.scale import Scale
 from compiler.driver import compile_bundle
+from contracts.wire.search import MOST_CANDIDATES, SearchCandidate, SearchRecord
 from services.kit.storage import store
 from tests.support.agent_twin import toy_observer
 from tests.support.models import quality_qdq, vsr_qdq
@@ -23,6 +24,7 @@ BUILDS, BUILD_COLUMNS = (
     (
         "id", "name", "release_version", "security_epoch", "state", "request", "inputs", "subject", "digest",
         "size_bytes", "bundle_key", "evidence_key", "verdict", "message", "remedy", "production", "created", "finished",
+        "search",
     ),
 )  # fmt: skip
 TARGETS, SIZES = ("npu-4t", "npu-2t"), ((360, 640), (180, 320))
@@ -36,6 +38,7 @@ BUNDLE_KEY = "builds/bundles/seeded.elb"
 
 def builds(scale: Scale) -> Iterator[Row]:
     """The builds behind the newest releases; one in six was blocked by the gate."""
+    searched = search().model_dump_json()
     for release in range(max(0, scale.releases - scale.builds), scale.releases):
         blocked = release % 6 == 1
         created = scale.created(release) - 7_200
@@ -44,8 +47,21 @@ def builds(scale: Scale) -> Iterator[Row]:
             json.dumps({"lineage": _lineage(scale, release)}), "{}", "service:loop", scale.digest(release), 900_000,
             BUNDLE_KEY, "", json.dumps(verdict(blocked)),
             "the gate blocked this build: 1 check failed" if blocked else "", "", release == scale.releases - 20,
-            f"{created:.1f}", f"{created + 900:.1f}",
+            f"{created:.1f}", f"{created + 900:.1f}", searched,
         )  # fmt: skip
+
+
+def search() -> SearchRecord:
+    """As many networks as a build may tell of, the best of each latency on the front."""
+    fronts = [place % 6 == 0 for place in range(MOST_CANDIDATES)]
+    networks = (
+        SearchCandidate(
+            name=f"16: {place}x16", quality_db=30.0 + place / 200 - (0 if front else 0.4), weights=4_000 + 60 * place,
+            latency_ratio=0.6 + place / 400, front=front, chosen=place == 180, production=place == 160,
+        )
+        for place, front in enumerate(fronts)
+    )  # fmt: skip
+    return SearchRecord(latency_limit=1.04, judged=1_800, space=46_656, candidates=tuple(networks))
 
 
 def verdict(blocked: bool) -> dict[str, object]:

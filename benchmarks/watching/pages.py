@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from benchmarks.watching import curation_rows, flow_engine, release_rows
 from benchmarks.watching.fleet_rows import Fleet
-from benchmarks.watching.people_rows import RARE
+from benchmarks.watching.people_rows import RARE, api_token
 from benchmarks.watching.scale import CLASSES, Scale
 from services.app import build_app
 from services.dashboard.assets import OWN, url_of
@@ -64,7 +64,7 @@ def given(scale: Scale) -> Mapping[str, Mapping[str, list[str]]]:
     """Route -> what is special -> addresses. The empty word is the plain page."""
     return {
         **_releases(scale), **_devices(scale), **_drift(scale), **_curation(scale), **_builds(scale),
-        **_audit(scale), **_others(scale),
+        **_audit(scale), **_accounts(scale), **_others(scale),
     }  # fmt: skip
 
 
@@ -151,6 +151,7 @@ def _builds(scale: Scale) -> dict[str, dict[str, list[str]]]:
         bundles: {"": [bundles], "last": [f"{bundles}?cursor={deep}"]},
         models: {"": [models], "last": [f"{models}?cursor={deep}"]},
         models + "/{build_id}": {"": [f"{models}/{one}" for one in ids]},
+        "/fragments/search-figure/{build_id}": {"": [f"/fragments/search-figure/{one}" for one in ids]},
         bundles + "/{build_id}": {"": [f"{bundles}/{one}?profile={number}" for one in ids[:5] for number in (0, 3)]},
         bundles + "/compare": {"": [f"{bundles}/compare?build={one}&build={other}" for one, other in pairwise(ids)]},
     }
@@ -173,6 +174,20 @@ def _audit(scale: Scale) -> dict[str, dict[str, list[str]]]:
             ],
             "by_actor_and_rare_action": [f"{home}?actor=operator:person-007&action={RARE}"],
         }
+    }
+
+
+def _accounts(scale: Scale) -> dict[str, dict[str, list[str]]]:
+    home, chosen = "/console/accounts", range(0, scale.accounts, max(1, scale.accounts // 10))
+    people = {number: f"{home}/person-{number:03d}" for number in chosen}
+    last = encode_cursor(f"person-{max(0, scale.accounts - 20):03d}")
+    return {
+        home: {"": [home], "last": [f"{home}?cursor={last}"]},
+        home + "/{name}": {"": list(people.values())},
+        home + "/{name}/{verb}": {"": [f"{one}/{verb}" for one in people.values() for verb in ("role", "disable")]},
+        home + "/{name}/tokens/{token_id}": {
+            "": [f"{one}/tokens/{api_token(scale, number)}" for number, one in people.items()]
+        },
     }
 
 

@@ -15,10 +15,12 @@ SESSIONS, SESSION_COLUMNS = (
     "identity.sessions",
     ("token_id", "account", "holder", "method", "browser", "started_at", "seen_at", "ends_at"),
 )
+API_TOKENS, API_TOKEN_COLUMNS = "identity.api_tokens", ("token_id", "account", "label")
 TOKENS, TOKEN_COLUMNS = "kit.tokens", ("id", "secret_hash", "kind", "subject_id", "scopes", "expires_at")
 AUDIT, AUDIT_COLUMNS = "kit.audit", ("at", "actor", "action", "subject", "detail", "trace_id", "place", "link")
 ROLES = ("viewer", "viewer", "viewer", "operator", "operator", "releaser", "admin")
 SESSIONS_EACH = 4
+API_TOKENS_EACH = 5
 STEPS = ("rollout.created", "rollout.started", "rollout.advanced", "rollout.advanced", "rollout.completed")
 OTHERS = ("session.started", "session.ended", "build.requested", "drift.evaluate", "curation.run")
 RARE = "kill-switch.on"
@@ -44,6 +46,25 @@ def session_tokens(scale: Scale) -> Iterator[Row]:
         name = f"person-{number % scale.accounts:03d}"
         ends = _moment(scale.now + DAY_S / 3)
         yield scale.name("session", number, 16), bytes.fromhex(scale.name("s", number, 64)), "operator", name, (), ends
+
+
+def api_tokens(scale: Scale) -> Iterator[Row]:
+    """Tokens that each account made for scripts."""
+    for number in range(scale.accounts * API_TOKENS_EACH):
+        yield api_token(scale, number), f"person-{number % scale.accounts:03d}", f"nightly report {number}"
+
+
+def api_token_rows(scale: Scale) -> Iterator[Row]:
+    """What they are allowed, and until when."""
+    for number in range(scale.accounts * API_TOKENS_EACH):
+        name, ends = f"person-{number % scale.accounts:03d}", _moment(scale.now + 30 * DAY_S)
+        secret = bytes.fromhex(scale.name("t", number, 64))
+        yield api_token(scale, number), secret, "operator", name, ("releases:read",), ends
+
+
+def api_token(scale: Scale, number: int) -> str:
+    """Id of the API token with this number; it belongs to account `number` modulo their count."""
+    return scale.name("api", number, 16)
 
 
 def audit(scale: Scale) -> Iterator[Row]:

@@ -83,6 +83,8 @@ def parts(scale: Scale) -> list[Part]:
         Part(p.ACCOUNTS, p.ACCOUNT_COLUMNS, p.accounts(scale), scale.accounts),
         Part(p.TOKENS, p.TOKEN_COLUMNS, p.session_tokens(scale), scale.accounts * p.SESSIONS_EACH),
         Part(p.SESSIONS, p.SESSION_COLUMNS, p.sessions(scale), scale.accounts * p.SESSIONS_EACH),
+        Part(p.TOKENS, p.TOKEN_COLUMNS, p.api_token_rows(scale), scale.accounts * p.API_TOKENS_EACH),
+        Part(p.API_TOKENS, p.API_TOKEN_COLUMNS, p.api_tokens(scale), scale.accounts * p.API_TOKENS_EACH),
         Part(p.AUDIT, p.AUDIT_COLUMNS, p.audit(scale), scale.audit),
     ]
 

@@ -33,6 +33,7 @@ class Walk:
     pending: dict[str, Pending] = field(default_factory=dict)  # float tensor before Q
     weights: dict[str, QuantizedConstant] = field(default_factory=dict)  # float tensor -> constant behind DQ
     notes: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)  # of operators
 
     def emit(self, value: Value, operator: Operator) -> Value:
         """Append an operator and its result."""
@@ -41,8 +42,16 @@ class Walk:
             reason = f"a tensor of {value.height}x{value.width}x{value.channels}"
             raise UnsupportedModel(operator.name, reason, f"extents up to {LIMITS.tensor_extent}")
         self.values[value.name] = value
-        self.operators.append(operator)
+        self.operators.append(replace(operator, name=self._own_name(operator.name)))
         return value
+
+    def _own_name(self, name: str) -> str:
+        """A name that no operator has: a node that is quantised twice becomes two, with constants of their own."""
+        number, unique = 1, name
+        while unique in self.names:
+            unique, number = f"{name}.{number}", number + 1
+        self.names.add(unique)
+        return unique
 
     def fresh(self, name: str) -> str:
         """A value name that is not taken yet."""

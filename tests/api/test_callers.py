@@ -39,6 +39,9 @@ CONSOLE_NEEDS = {
     "/console/rollouts/{rollout_id}/{verb}": "releases:write",
     "/console/flows/{run_id}/retry": "drift:write",
     "/console/settings/change": "drift:write",
+    "/console/new-account": "identity:write",
+    "/console/accounts/{name}/{verb}": "identity:write",
+    "/console/accounts/{name}/tokens/{token_id}": "identity:write",
 }
 """What the console's own forms come to; the services check again. All others are about the caller's own things."""
 DDI_BODY = {
@@ -156,7 +159,9 @@ def test_every_form_of_the_console_is_either_about_ones_own_things_or_refused_to
             form = {"csrf": csrf_of(caller.token), "reason": "a test", "version": "1", "killed": "true", "word": "stop"}
             form |= {"name": "window_days", "cohorts": "*", "value": "7"}
             headers = {"Origin": site.url, "Sec-Fetch-Site": "same-origin", "Cookie": f"{COOKIE}={caller.token}"}
-            where = path.replace("{verb}", "start").replace("{rollout_id}", site.known["rollout_id"][0])
+            where = path.replace("{verb}", "disable" if "{name}" in path else "start")
+            where = where.replace("{rollout_id}", site.known["rollout_id"][0])
+            where = where.replace("{name}", "ada").replace("{token_id}", "0" * 16)
             answer = web.post(where.replace("{run_id}", "x"), headers=headers, data=form)
             assert answer.status_code == 403, f"{path} by {caller.name}: {answer.status_code}"
     assert site.request("GET", "/releases/v1/kill-switch", site.operator).json()["killed"] is False

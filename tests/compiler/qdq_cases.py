@@ -92,6 +92,7 @@ NEAR: Mapping[str, Case] = {
     "concat with the input and itself": net.concat_with_the_input_and_itself,
     "concat of a concat": net.concat_of_a_concat,
     "slice, then conv": net.cut_then_conv,
+    "conv quantised twice": net.conv_quantised_twice,
     "pad, conv": net.pad([0, 0, 1, 2, 0, 0, 3, 0], "conv"),
     "conv, DCR, conv": net.shuffle("DepthToSpace", 2, "DCR", 8),
     "conv, CRD, conv": net.shuffle("DepthToSpace", 2, "CRD", 8),

@@ -203,6 +203,15 @@ def gather() -> bytes:
     return net.done(net.node("Gather", [net.frame, net.whole("i", [3, 0, 0, -2])], "f", axis=1), 0.02, 120)
 
 
+def conv_quantised_twice() -> bytes:
+    """One float result on two grids: two convolutions of one node, each with constants of its own."""
+    net = Net()
+    both = net.conv(net.frame, "both", 4)
+    bent = net.quantize(net.node("Relu", [both], "bent"), 0.02, 0, 4)
+    plain = net.quantize(both, 0.03, 110, 4)
+    return net.done(net.node("Concat", [bent, plain], "joined", axis=1), 0.03, 110)
+
+
 def pad(pads: Sequence[int], then: str) -> Case:
     def make() -> bytes:
         net = Net()
