@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from urllib.parse import quote
 
 from fastapi import FastAPI
 
@@ -23,6 +24,12 @@ from services.kit.discovery import DASHBOARD
 from services.kit.pages import encode_cursor
 from services.kit.routes import operations
 
+RULES = (
+    'region == "eu-west" and network != "cellular"',
+    f'model == "{CLASSES[0]}" and version >= "0.0.9"',
+    'region == "nowhere"',
+)
+"""Of many devices, of one class, of nobody."""
 OUTSIDE = re.compile(r"^/(healthz|readyz|metrics)")
 """Routes that every process has and no person looks at."""
 
@@ -108,6 +115,7 @@ def _devices(scale: Scale) -> dict[str, dict[str, list[str]]]:
         "by_common_bundle": [f"{home}?running={common}", f"{home}?running={common[:6]}"],
         "by_rare_bundle": [f"{home}?running={rare}"],
         "by_class_and_bundle": [f"{home}?device_class={CLASSES[0]}&running={common[:8]}"],
+        "by_rule": [f"{home}?rule={quote(rule)}" for rule in RULES],
         "by_class_deep": [f"{home}?device_class={CLASSES[3]}&cursor={deep}"],
     }
     return {

@@ -20,15 +20,17 @@ from services.kit.settings import settings
 router = APIRouter()
 HOME = "/console/devices"
 Text = Annotated[str, Query(max_length=96)]
+Rule = Annotated[str, Query(max_length=512)]
 Cursor = Annotated[str, Query(max_length=512)]
 
 
 @router.get(HOME)
 async def show_devices(
-    operator: Operator, q: Text = "", device_class: Text = "", running: Text = "", cursor: Cursor = ""
+    operator: Operator, q: Text = "", device_class: Text = "", running: Text = "", rule: Rule = "", cursor: Cursor = ""
 ) -> Response:
     """A page of devices, by id."""
     wanted = {"q": q.strip()[:64], "device_class": device_class.strip()[:64], "running": running.strip().lower()}
+    wanted["rule"] = rule.strip()
     given = {name: value for name, value in wanted.items() if value}
     asked = {**given, **({"cursor": cursor} if cursor else {})}
     async with Platform(settings().base_url, operator.token) as platform:

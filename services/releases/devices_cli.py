@@ -30,6 +30,7 @@ app = typer.Typer(
 def list_devices(
     begins: Annotated[str, typer.Option("--id", help="How the id begins.")] = "",
     device_class: Annotated[str, typer.Option("--class", help="Device class.")] = "",
+    rule: Annotated[str, typer.Option(help="Which tags, like 'region == \"eu\"' (see `edgeloop release rule`).")] = "",
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 50,
     state: StateOption = DEFAULT_STATE,
     url: UrlOption = "",
@@ -38,7 +39,7 @@ def list_devices(
 ) -> None:
     """Devices that joined, by id."""
     with platform_client(SERVICE, state, url, token) as platform:
-        found = platform.get("/v1/devices", q=begins, device_class=device_class, limit=limit)
+        found = platform.get("/v1/devices", q=begins, device_class=device_class, rule=rule, limit=limit)
     if as_json:
         print_json(found)
         return
@@ -47,7 +48,9 @@ def list_devices(
         table.add_row(one["id"], one["device_class"], one["running_digest"][:12])
     console().print(table)
     if found["next_cursor"]:
-        console().print(f"the first {limit}; narrow it down with --id or --class")
+        console().print(
+            f"the first {len(found['items'])}; there may be more: narrow it down with --id, --class or --rule"
+        )
 
 
 @app.command("revoke", epilog='Example: edgeloop release devices revoke 5f2c... -m "stolen"')

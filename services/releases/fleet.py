@@ -13,6 +13,7 @@ from contracts.targeting import parse
 from contracts.wire.releases import DeviceRecord
 from services.kit.pages import PageRequest
 from services.releases import counts
+from services.releases.limits import SEARCH
 from services.releases.models import Device
 from services.releases.rule_sql import condition
 
@@ -56,33 +57,54 @@ def eligible(session: Session, audience: Audience, salt: str, digest: str) -> El
 
 @dataclass(frozen=True)
 class Search:
-    """Which devices: `text` begins the id, `running` the digest, the class is equal. Empty means any."""
+    """Which devices: `text` begins the id, `running` the digest, the class is equal, the rule includes them.
+
+    Empty means any.
+    """
 
     text: str = ""
     device_class: str = ""
     running: str = ""
+    rule: str = ""
 
 
-def page(session: Session, request: PageRequest, search: Search | None = None) -> Sequence[Device]:
-    """Devices by id, one more than the page.
+@dataclass(frozen=True)
+class Found:
+    """A page of devices by id, and the id behind which the search goes on; None at the end of the fleet."""
+
+    devices: Sequence[Device]
+    behind: str | None
+
+
+def page(session: Session, request: PageRequest, search: Search | None = None) -> Found:
+    """Devices by id.
 
     A beginning of a digest is first made into the digests that devices run, which are few: each is then a range of the
-    index, and a digest that nobody runs costs no walk over the fleet.
+    index, and a digest that nobody runs costs no walk over the fleet. No index knows a rule: a page looks at
+    `SEARCH.devices` devices, may find fewer than asked for, or none, and goes on behind the last one looked at.
     """
-    query = select(Device).order_by(Device.id).limit(request.limit + 1)
     search = search or Search()
+    query = select(Device).order_by(Device.id).limit(request.limit + 1)
     if search.text:
         query = query.where(Device.id >= search.text, Device.id.startswith(search.text, autoescape=True))
+    if request.after is not None:
+        query = query.where(Device.id > request.key(str)[0])
+    last = None
+    if search.rule:
+        window = query.with_only_columns(Device.id).limit(1).offset(SEARCH.devices - 1)
+        last = session.scalar(window)
+        query = query.where(condition(parse(search.rule)))
+        if last is not None:
+            query = query.where(Device.id <= last)
     if search.device_class:
         query = query.where(Device.device_class == search.device_class)
     if search.running:
         digests = session.scalars(counts.running_like(search.running)).all()
         if not digests:
-            return []
+            return Found((), None)
         query = query.where(Device.running_digest.in_(digests))
-    if request.after is not None:
-        query = query.where(Device.id > request.key(str)[0])
-    return session.scalars(query).all()
+    rows = session.scalars(query).all()
+    return Found(rows[: request.limit], rows[request.limit - 1].id if len(rows) > request.limit else last)
 
 
 def view(device: Device, polled: float | None) -> DeviceRecord:

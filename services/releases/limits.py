@@ -84,6 +84,13 @@ class DeviceLimits:
 
 
 @dataclass(frozen=True)
+class SearchLimits:
+    """Devices that one page of a search by rule looks at."""
+
+    devices: int = 25_000
+
+
+@dataclass(frozen=True)
 class CountLimits:
     """Counts that are kept in rows: from how many on they are folded, how many of the fleet's and how many
     alerts are told at a glance."""
@@ -99,6 +106,7 @@ STATE = StateLimits()
 ROLLOUT = RolloutLimits()
 DEVICE = DeviceLimits()
 COUNTS = CountLimits()
+SEARCH = SearchLimits()
 
 BODY_LIMITS = {
     "/v1/enrolments": WIRE.enrolment_bytes,

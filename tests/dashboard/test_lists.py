@@ -77,6 +77,22 @@ def test_devices_are_searched_and_paged(visitor: httpx.Client) -> None:
     assert "No device is like that" in visitor.get("/console/devices", params={"q": "zzz"}).text
 
 
+def test_devices_are_searched_by_a_rule_over_tags(visitor: httpx.Client) -> None:
+    enter(visitor, "viewer")
+    rule = 'device_class == "npu-4t" and not region in ("moon")'
+    found = visitor.get("/console/devices", params={"rule": rule}).text
+    assert 'href="/console/devices/d-' in found
+    assert "npu-2t</td>" not in found
+    assert "rule=device_class" in found, "the next page has the rule too"
+    far = visitor.get("/console/devices", params={"rule": 'region == "moon"'}).text
+    assert "the next page looks at more of the fleet" in far
+    assert 'rel="next"' in far
+    broken = visitor.get("/console/devices", params={"rule": "netwrk == 1"}).text
+    assert "The rule cannot be read" in broken
+    assert "netwrk" in broken
+    assert "No answer." not in broken
+
+
 def test_one_device_shows_what_it_runs_what_it_tried_and_when_it_reported(visitor: httpx.Client) -> None:
     text = enter(visitor, "viewer").get("/console/devices/d-8").text
     for words in ("b" * 96, "2026.11.3", "confirmed", "health/1", "0.1.0"):

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from sqlalchemy import select
 
+from contracts.targeting.limits import LIMITS as TARGETING
 from contracts.wire.devices import DeviceDetail
 from contracts.wire.enrolment import DeviceRevocation, DeviceStanding, EnrolmentTokenRequest
 from contracts.wire.releases import AlertRecord, DeviceList, FleetStanding, KillSwitch, RunningCount
@@ -16,10 +17,20 @@ from services.kit import audit, audit_chain
 from services.kit.auth import Subject, requires
 from services.kit.database import SessionDep
 from services.kit.models import AuditEntry
-from services.kit.pages import Page, PageDep, page_of
+from services.kit.pages import Page, PageDep, encode_cursor, page_of
 from services.kit.problems import Forbidden, declare
-from services.releases import control, counts, decisions, device_detail, device_standing, enrolment, fleet, held
-from services.releases.errors import UnknownDevice
+from services.releases import (
+    audience,
+    control,
+    counts,
+    decisions,
+    device_detail,
+    device_standing,
+    enrolment,
+    fleet,
+    held,
+)
+from services.releases.errors import BadSelector, UnknownDevice
 from services.releases.limits import COUNTS
 from services.releases.models import Alert, Control
 from services.releases.routes.device import SEEN
@@ -112,7 +123,7 @@ def get_standing(_subject: Reader, session: SessionDep) -> FleetStanding:
     )
 
 
-@router.get("/v1/devices")
+@router.get("/v1/devices", responses=declare(BadSelector))
 def list_devices(
     _subject: Reader,
     session: SessionDep,
@@ -120,12 +131,18 @@ def list_devices(
     q: Wanted = "",
     device_class: Wanted = "",
     running: Annotated[str, Query(pattern=r"^[0-9a-f]{0,96}$")] = "",
+    rule: Annotated[str, Query(max_length=TARGETING.text_chars)] = "",
 ) -> DeviceList:
-    """Devices by identity, as last heard. `q` begins the id, `running` the digest that runs."""
-    rows = fleet.page(session, request, fleet.Search(q, device_class, running))
-    polled = SEEN.of(row.id for row in rows)
-    page = page_of(rows, request, lambda row: fleet.view(row, polled.get(row.id)), lambda row: (row.id,))
-    return DeviceList(items=tuple(page.items), next_cursor=page.next_cursor)
+    """Devices by identity, as last heard. `q` begins the id, `running` the digest that runs; `rule` says which tags.
+
+    A page with a rule looks at a bounded part of the fleet: it may be empty and still have a next one.
+    """
+    found = fleet.page(session, request, fleet.Search(q, device_class, running, audience.normal_rule(rule)))
+    polled = SEEN.of(row.id for row in found.devices)
+    return DeviceList(
+        items=tuple(fleet.view(row, polled.get(row.id)) for row in found.devices),
+        next_cursor=encode_cursor(found.behind) if found.behind is not None else None,
+    )
 
 
 @router.get("/v1/devices/{device_id}", responses=declare(UnknownDevice))

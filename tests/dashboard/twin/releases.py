@@ -8,6 +8,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 
+from contracts.device import DeviceTags
+from contracts.targeting import RuleError, parse
+from contracts.targeting.evaluate import holds
+from contracts.targeting.facts import facts_of
 from contracts.wire import (
     AlertRecord,
     DeviceDetail,
@@ -86,14 +90,25 @@ def releases_routes(twin: Twin) -> APIRouter:
         return {"items": twin.alerts, "next_cursor": None}
 
     @router.get("/releases/v1/devices")
-    def devices(limit: int, cursor: int = 0, q: str = "", device_class: str = "", running: str = "") -> DeviceList:
+    def devices(
+        limit: int, cursor: int = 0, q: str = "", device_class: str = "", running: str = "", rule: str = ""
+    ) -> DeviceList:
+        try:
+            wanted_by_rule = parse(rule) if rule else None
+        except RuleError as error:
+            raise Refusal(422, f"rule, {error}") from error
         wanted = [
             device
             for device in twin.devices
             if device.id.startswith(q)
             and device_class in ("", device.device_class)
             and device.running_digest.startswith(running)
+            and (
+                wanted_by_rule is None or holds(wanted_by_rule, facts_of(DeviceTags(device_class=device.device_class)))
+            )
         ]
+        if rule and not wanted and cursor == 0:
+            return DeviceList(items=(), next_cursor="1")
         end = cursor + limit
         return DeviceList(items=tuple(wanted[cursor:end]), next_cursor=str(end) if end < len(wanted) else None)
 
