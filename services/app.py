@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 
 from services.kit.app import make_app
 from services.kit.discovery import DASHBOARD, SERVICES, parts
+from services.kit.heap import set_heap_aside
 from services.kit.logs import configure_logs
 from services.kit.metrics import serve
 from services.kit.settings import settings
@@ -25,7 +26,9 @@ def create_app() -> FastAPI:
     configure_logs("api", settings().log_level)
     serve("api")
     start_spans("api")
-    return build_app(_chosen())
+    app = build_app(_chosen())
+    set_heap_aside()
+    return app
 
 
 def build_app(services: tuple[str, ...]) -> FastAPI:

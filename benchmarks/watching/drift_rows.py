@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.watching.copying import Row
 from benchmarks.watching.scale import CLASSES, DAY_S, EMBEDDINGS, Scale
+from tests.support.agent_twin import toy_observer
 
 DAYS, DAY_COLUMNS = (
     "drift.cohort_days",
@@ -44,9 +45,10 @@ def embedding(scale: Scale, day: int) -> str:
 
 
 def observers(scale: Scale) -> Iterator[Row]:
-    """Both embeddings."""
+    """Both embeddings, with parameters that open."""
+    parameters = toy_observer().to_bytes()
     for place, name in enumerate(EMBEDDINGS):
-        yield name, bytes(64), f"{scale.now - (len(EMBEDDINGS) - place) * 100 * DAY_S:.1f}"
+        yield name, parameters, f"{scale.now - (len(EMBEDDINGS) - place) * 100 * DAY_S:.1f}"
 
 
 def cohort_days(scale: Scale) -> Iterator[Row]:
