@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from sqlalchemy import func, select
 
 from contracts.wire.releases import RolloutState
 from services.kit.database import transaction
 from services.kit.models import AuditEntry
+from services.releases import preflight, rollouts
 from services.releases.models import RolloutRow, StageRow
 from tests.releases.conftest import OLD
 from tests.releases.test_cli import run, state
@@ -111,13 +114,17 @@ def test_it_names_the_rollout_that_would_be_superseded(world: World) -> None:
     assert world.look(running.id).state is RolloutState.RUNNING
 
 
-def test_a_clean_answer_is_a_start_that_works(world: World) -> None:
+def test_a_clean_answer_is_a_start_that_works(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start draws a salt of its own, which moves the widened stages a little; here both draw the same."""
+    drawn = SimpleNamespace(token_hex=lambda size: "5a" * size)
+    monkeypatch.setattr(preflight, "secrets", drawn)
+    monkeypatch.setattr(rollouts, "secrets", drawn)
     world.enrol(60, OLD)
     digest = world.register()
     found = ahead(world, digest)
     assert found["obstacles"] == []
     started = world.rollout(digest)
-    assert len(started.stages) == len(found["stages"])
+    assert [stage.basis_points for stage in started.stages] == [stage["basis_points"] for stage in found["stages"]]
     assert sum(stage.targeted for stage in started.stages[:1]) > 0
 
 
