@@ -5,27 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-from alembic import command
-from alembic.config import Config
-
 from benchmarks.serving import statements
+from benchmarks.serving.processes import ROOT, end, environment, migrate, wait_for
 from benchmarks.serving.statements import StatementLog
 from embedded.ports import HOST, free_port
-from services.kit.database import engine
-from services.kit.settings import Settings, settings
 from tests.support.servers import postgres_server, redis_server, server_folder
 
-ROOT = Path(__file__).resolve().parents[2]
 APPLICATION = "benchmarks.serving.application:create_app"
 BEATS = "benchmarks.serving.beats"
-START_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -58,8 +50,8 @@ def running_platform(
             "EDGELOOP_STATE_DIR": str(folder / "state"),
             "EDGELOOP_LOG_LEVEL": log_level,
         }
-        stack.enter_context(_environment(variables))
-        _migrate()
+        stack.enter_context(environment(variables))
+        migrate()
         process, url = stack.enter_context(_server(folder, server_cpu))
         if worker:
             stack.enter_context(_worker(folder))
@@ -77,28 +69,6 @@ def _environment_of(program: str) -> dict[str, str]:
 
 
 @contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    """The variables for this process and its children, and its settings read from them."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    settings.cache_clear()
-    try:
-        yield
-    finally:
-        engine().dispose()
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
-        settings.cache_clear()
-
-
-def _migrate() -> None:
-    configuration = Config(str(ROOT / "alembic.ini"))
-    with engine(Settings()).connect() as connection:
-        configuration.attributes["connection"] = connection
-        command.upgrade(configuration, "head")
-
-
-@contextmanager
 def _worker(folder: Path) -> Iterator[None]:
     with (folder / "worker.log").open("wb") as log:
         process = subprocess.Popen(
@@ -109,7 +79,7 @@ def _worker(folder: Path) -> Iterator[None]:
         if process.poll() is not None:
             raise RuntimeError(f"the bench's worker ended: {(folder / 'worker.log').read_text()[-2000:]}")
     finally:
-        _end(process)
+        end(process)
 
 
 @contextmanager
@@ -117,35 +87,13 @@ def _server(folder: Path, cpu: int | None) -> Iterator[tuple[subprocess.Popen[by
     port = free_port()
     words = ["-m", "uvicorn", APPLICATION, "--factory", "--host", HOST, "--port", str(port), "--no-access-log"]
     words += ["--log-level", "warning", "--backlog", "4096", "--timeout-keep-alive", "600"]
-    environment = _environment_of(statements.SERVER)
+    own = _environment_of(statements.SERVER)
     with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, *words], stdout=log, stderr=log, env=environment, cwd=ROOT)
+        process = subprocess.Popen([sys.executable, *words], stdout=log, stderr=log, env=own, cwd=ROOT)
     try:
         if cpu is not None:
             os.sched_setaffinity(process.pid, {cpu})
-        _wait(f"http://{HOST}:{port}/healthz", process, folder / "server.log")
+        wait_for(f"http://{HOST}:{port}/healthz", process, folder / "server.log")
         yield process, f"http://{HOST}:{port}"
     finally:
-        _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(15)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            if httpx.get(url, timeout=2).status_code == 200:
-                return
-        except httpx.HTTPError:
-            pass
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"the bench's server did not start: {log.read_text()[-2000:]}")
-        time.sleep(0.1)
+        end(process)

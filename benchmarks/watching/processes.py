@@ -9,27 +9,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-from alembic import command
-from alembic.config import Config
-
 from benchmarks.serving import statements
+from benchmarks.serving.processes import ROOT, end, environment, migrate, wait_for
 from benchmarks.serving.statements import StatementLog
 from embedded.ports import HOST, free_port
-from services.kit.database import engine
 from services.kit.discovery import DASHBOARD, SERVICES
-from services.kit.settings import Settings, settings
 from tests.support.servers import postgres_server, redis_server, server_folder
 
-ROOT = Path(__file__).resolve().parents[2]
 APPLICATION = "services.app:create_app"
-START_S, END_S = 60.0, 15.0
 
 
 @dataclass(frozen=True)
@@ -56,8 +48,8 @@ def database(prefect_url: str) -> Iterator[Path]:
             "EDGELOOP_PREFECT_API_URL": prefect_url,
             "EDGELOOP_LOG_LEVEL": "WARNING",
         }
-        stack.enter_context(_environment(variables))
-        _migrate()
+        stack.enter_context(environment(variables))
+        migrate()
         yield folder
 
 
@@ -75,60 +67,17 @@ def server(folder: Path, name: str, services: tuple[str, ...], variables: dict[s
     """One uvicorn process with these services; gives its address."""
     port, log = free_port(), folder / f"{name}.log"
     address = os.environ["EDGELOOP_DATABASE_URL"].partition("?")[0]
-    environment = {
+    own = {
         **os.environ, **variables, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1",
         "EDGELOOP_SERVICES": ",".join(services), "EDGELOOP_DATABASE_URL": f"{address}?application_name={name}",
     }  # fmt: skip
     words = ["-m", "uvicorn", APPLICATION, "--factory", "--host", HOST, "--port", str(port), "--no-access-log"]
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [sys.executable, *words, "--log-level", "warning"], stdout=stream, stderr=stream, env=environment, cwd=ROOT
+            [sys.executable, *words, "--log-level", "warning"], stdout=stream, stderr=stream, env=own, cwd=ROOT
         )
     try:
-        _wait(f"http://{HOST}:{port}/healthz", process, log)
+        wait_for(f"http://{HOST}:{port}/healthz", process, log)
         yield f"http://{HOST}:{port}"
     finally:
-        _end(process)
-
-
-@contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    settings.cache_clear()
-    try:
-        yield
-    finally:
-        engine().dispose()
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
-        settings.cache_clear()
-
-
-def _migrate() -> None:
-    configuration = Config(str(ROOT / "alembic.ini"))
-    with engine(Settings()).connect() as connection:
-        configuration.attributes["connection"] = connection
-        command.upgrade(configuration, "head")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            if httpx.get(url, timeout=2, trust_env=False).status_code == 200:
-                return
-        except httpx.HTTPError:
-            pass
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"a server of the bench did not start: {log.read_text()[-2000:]}")
-        time.sleep(0.1)
+        end(process)
