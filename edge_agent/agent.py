@@ -106,7 +106,7 @@ class Agent:
         self._parts, self._settings = parts, settings
         self._change: Change | None = None
         self._fit_to_play = True
-        self._syncing = threading.Lock()
+        self._syncing, self._sending = threading.Lock(), threading.Lock()
         self._composed_by: Playback | None = None
         self._lightened: tuple[Playback, str] | None = None
         self._ending = threading.Event()
@@ -176,17 +176,31 @@ class Agent:
 
     def sync(self) -> None:
         """Talk to the platform: state document, update, outbox. Failures are counted, never raised."""
+        self.look()
+        self.send()
+
+    def look(self) -> None:
+        """Look at the state document and do what it asks for. Failures are counted, never raised."""
         platform = self._parts.platform
         if not self._syncing.acquire(blocking=False):
             return
         try:
             self._changeover.settle()
-            if platform is None:
-                return
-            for task in (self._update, self._send):
-                self._guarded(task, platform)
+            if platform is not None:
+                self._guarded(self._update, platform)
         finally:
             self._syncing.release()
+
+    def send(self) -> None:
+        """Send what waits, from any one thread, also while another one looks. Failures are counted, never raised."""
+        platform = self._parts.platform
+        self.settle()
+        if platform is None or not self._sending.acquire(blocking=False):
+            return
+        try:
+            self._guarded(self._send, platform)
+        finally:
+            self._sending.release()
 
     def settle(self) -> None:
         """Write what the frame loop decided, without talking to the platform."""
@@ -212,9 +226,8 @@ class Agent:
 
     def flush(self) -> None:
         """Send what waits, without looking for updates: the last words of a device that goes to sleep."""
-        platform = self._parts.platform
-        if platform is not None:
-            self._guarded(self._send, platform)
+        self._changeover.settle()
+        self.send()
 
     def close(self, orderly: bool = True) -> None:
         """Finish the recording, keep the running day and the last health window. An end that is not `orderly` counts
@@ -386,7 +399,6 @@ class Agent:
         still()
 
     def _send(self, platform: Platform) -> None:
-        self._changeover.settle()
         platform.mail.drain(self.standing())
 
     def _guarded(self, task: Callable[[Platform], None], platform: Platform) -> None:

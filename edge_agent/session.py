@@ -16,6 +16,7 @@ from edge_agent.agent import Agent
 from edge_agent.diagnostics import answer_request
 from edge_agent.disk import Disk
 from edge_agent.errors import ConfigError, VideoError
+from edge_agent.rest import rest_s
 
 log = logging.getLogger(__name__)
 STATUS_FILE = "status.json"
@@ -52,13 +53,18 @@ class Session:
         self._sync_s = sync_s
         self._disk = Disk(durable=False)
         self.stop = threading.Event()
+        self._looked = threading.Event()
 
     def run(self, progress: Callable[[int], None] = lambda frames: None) -> dict[str, object]:
         """Play to the end; return the last status. Raises VideoError when the source is damaged. An end by any other
         error is a crash, and the next start tells it.
         """
-        talking = threading.Thread(target=self._talk, name="platform", daemon=True)
-        talking.start()
+        talking = [
+            threading.Thread(target=task, name=name, daemon=True)
+            for task, name in ((self._look, "platform"), (self._send, "mail"))
+        ]
+        for thread in talking:
+            thread.start()
         orderly = False
         try:
             self._play(progress)
@@ -70,7 +76,9 @@ class Session:
             self.stop.set()
             self._agent.end_soon()
             self._agent.owing.set()
-            talking.join(SYNC_END_S)
+            self._looked.set()
+            for thread in talking:
+                thread.join(SYNC_END_S)
             self._agent.close(orderly)
             self._agent.flush()
             self._write_status()
@@ -105,13 +113,25 @@ class Session:
             self.stop.wait(-late)
         return began + late if late > 1.0 else began
 
-    def _talk(self) -> None:
+    def _look(self) -> None:
         while not self.stop.is_set():
-            try:
-                self._agent.sync()
-            except Exception:  # a bug here must not end the call
-                log.exception("the platform thread failed; it tries again")
-            self._rest(self._sync_s * random.uniform(0.9, 1.1))
+            began = time.monotonic()
+            self._guarded(self._agent.look)
+            self._looked.set()
+            self._rest(rest_s(self._sync_s * random.uniform(0.9, 1.1), time.monotonic() - began))
+
+    def _send(self) -> None:
+        """Send after every look; a report that waits for its answer holds up no look."""
+        while self._looked.wait() and not self.stop.is_set():
+            self._looked.clear()
+            self._guarded(self._agent.send)
+
+    @staticmethod
+    def _guarded(task: Callable[[], None]) -> None:
+        try:
+            task()
+        except Exception:  # a bug here must not end the call
+            log.exception("a platform thread failed; it tries again")
 
     def _rest(self, seconds: float) -> None:
         """Wait for the next talk; what the frame loop decides meanwhile is written at once."""

@@ -56,9 +56,9 @@ async def _measure(
     tell: Tell,
 ) -> list[Figure]:
     old, new, rollout = names
-    client = LightClient(platform.url, connections=128)
+    client, mail = LightClient(platform.url, connections=128), LightClient(platform.url, connections=128)
     around = Surroundings(
-        client, SharedDocuments(public_key(state_key())), SharedTargets(client), {}, Counter(), health_every=0
+        client, mail, SharedDocuments(public_key(state_key())), SharedTargets(client), {}, Counter(), health_every=0
     )
     fleet = LightFleet([LightDevice(ticket, around) for ticket in tickets], rhythm)
     really = max(len(tickets) * REALLY_INSTALL // 100, 1)
@@ -80,8 +80,10 @@ async def _measure(
     _, stopped = await asyncio.gather(call, wait("kill switch", 0.6, fleet, lambda one: one.stopped))
     call = asyncio.to_thread(operator.kill, False)
     _, lifted = await asyncio.gather(call, wait("lifting it", 0.8, fleet, lambda one: not one.stopped))
+    told = back + stopped + lifted + await wait("reports", 0.9, fleet, lambda one: not one.pending)
     await asyncio.gather(*(wave.stop() for wave in waves))
     await client.close()
+    await mail.close()
     counted = around.counters
     errors = sum(counted[name] for name in ("Unreachable", "TrustError", "StateError", "UnknownSigner"))
     unit = f"s until {SHARE:.0%} of {len(tickets)} devices, polls every {rhythm.poll_s:g} s"
@@ -93,6 +95,7 @@ async def _measure(
         exactly("stop.state_before_the_call", state, "", "paused"),
         exactly("stop.failed_turns", errors, f"of {counted['polls']} polls", 0),
         Figure("stop.reports", counted["feedback"], "batches taken in meanwhile", "printed", True),
+        Figure("stop.reported", round(told, 1), f"s until {SHARE:.0%} had told that they went back", "printed", True),
     ]
 
 

@@ -27,6 +27,7 @@ from edge_agent.fleet.pool import FramePool, PoolSource
 from edge_agent.fleet.sharing import SharedMetadata, SharedStateFeed
 from edge_agent.fleet.status import fleet_status
 from edge_agent.playback import Loader
+from edge_agent.rest import rest_s
 from edge_agent.runtime.npu import Faults
 from edge_agent.sources import Schedule, load_schedule, parse_schedule
 from edge_agent.store import BundleStore
@@ -165,16 +166,17 @@ class Fleet:
                 return
             if index < 0:
                 continue
+            began = time.monotonic()
             try:
                 self.devices[index].sync()
             except Exception:  # one device's bug leaves the others alone
                 log.exception("device %d could not talk", index)
             with self._talk_lock:
-                heapq.heappush(self._talk_due, (self._next_talk(due), index))
+                heapq.heappush(self._talk_due, (self._next_talk(began), index))
 
-    def _next_talk(self, due: float) -> float:
-        jitter = random.uniform(0.9, 1.1)
-        return max(time.monotonic(), due) + self.config.sync_s * jitter
+    def _next_talk(self, began: float) -> float:
+        now = time.monotonic()
+        return now + rest_s(self.config.sync_s * random.uniform(0.9, 1.1), now - began)
 
     def _housekeeping(self) -> None:
         now = time.monotonic()

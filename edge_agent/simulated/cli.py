@@ -107,13 +107,13 @@ async def _simulate(
     seconds: float,
     seed: int,
 ) -> dict[str, object]:
-    client = LightClient(url)
+    client, mail = LightClient(url), LightClient(url)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
         job = progress.add_task("joining", total=1.0)
         joined = await join(client, token, tags, running, lambda share: progress.update(job, completed=share))
         documents = SharedDocuments(public_key(joined.state_key))
-        around = Surroundings(client, documents, SharedTargets(client), behaviours, Counter(), seed)
+        around = Surroundings(client, mail, documents, SharedTargets(client), behaviours, Counter(), seed)
         light = LightFleet([LightDevice(ticket, around) for ticket in joined.tickets], rhythm, seed)
         progress.update(job, description="living", completed=0.0)
         light.start()
@@ -122,6 +122,7 @@ async def _simulate(
             progress.update(job, completed=(step + 1) / 100)
         await light.stop()
         await client.close()
+        await mail.close()
     return light.summary()
 
 

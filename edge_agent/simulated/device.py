@@ -46,9 +46,12 @@ class Surroundings:
     """What the devices of one process share. `behaviours` by bundle digest; others are good.
 
     A window of health goes out with every `health_every`-th turn, never for 0; steps of an installation always do.
+    Reports have connections of their own in `mail`: of real devices, none looks later because another one's report
+    waits for an answer.
     """
 
     client: LightClient
+    mail: LightClient
     documents: SharedDocuments
     targets: SharedTargets
     behaviours: dict[str, Behaviour]
@@ -76,19 +79,36 @@ class LightDevice:
     changed_at: float = 0.0
     pending: list[Json] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
+    sending: bool = False
 
     def __post_init__(self) -> None:
         self.running = self.running or self.ticket.running
         self._draw = random.Random(f"{self.around.seed}/{self.ticket.device_id}/reports")
 
     async def turn(self) -> None:
-        """One poll and whatever follows from it. Never raises for what the platform does."""
+        """One poll and whatever follows from it, reports too. Never raises for what the platform does."""
+        await self.look()
+        await self.report()
+
+    async def look(self) -> None:
+        """One poll, and what the document asks for."""
         try:
             await self._poll()
             await self._follow()
-            await self._report()
         except (PlatformError, StateError) as error:
             self.around.counters[type(error).__name__] += 1
+
+    async def report(self) -> None:
+        """Send what waits; nothing while an earlier report is still on its way."""
+        if self.sending:
+            return
+        self.sending = True
+        try:
+            await self._report()
+        except PlatformError as error:
+            self.around.counters[type(error).__name__] += 1
+        finally:
+            self.sending = False
 
     async def _poll(self) -> None:
         headers = self._headers({"If-None-Match": self.etag} if self.etag else {})
@@ -182,11 +202,12 @@ class LightDevice:
         if not health and not self.pending:
             return
         lies = self.state is not None and self._character(self._behaviour(self.running), self.running).lies
+        told = self.pending
         body = {
             "tags": self.ticket.tags.model_dump(),
             "running_digest": self.previous if lies and self.previous else self.running,
             "state_epoch": self.state.epoch if self.state else 0,
-            "installs": self.pending,
+            "installs": told,
             "health": health,
         }
         sent = json.dumps(body).encode()
@@ -195,14 +216,14 @@ class LightDevice:
             self.around.counters[f"feedback_{reply.status}"] += 1
             return
         self.around.counters["feedback"] += 1
-        self.pending = []
+        self.pending = [event for event in self.pending if event not in told]
         if self._draw.random() < self._behaviour(self.running).repeats_feedback:
             await self._send(sent)
             self.around.counters["repeated"] += 1
 
     async def _send(self, body: bytes) -> Reply:
         headers = self._headers({"Content-Type": "application/json"})
-        return await self.around.client.request("POST", FEEDBACK_PATH, headers, body)
+        return await self.around.mail.request("POST", FEEDBACK_PATH, headers, body)
 
     def _health(self) -> list[Json]:
         behaviour = self._behaviour(self.running)

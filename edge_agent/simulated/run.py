@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from edge_agent.rest import rest_s
 from edge_agent.simulated.device import LightDevice
 
 SETTLE_S = 0.2
@@ -16,7 +17,7 @@ SETTLE_S = 0.2
 
 @dataclass(frozen=True)
 class Rhythm:
-    """Seconds between two polls of a device, and the share by which each pause may differ."""
+    """Seconds from one turn of a device to the next, and the share by which each may differ."""
 
     poll_s: float = 30.0
     jitter: float = 0.1
@@ -67,7 +68,10 @@ class LightFleet:
 
     async def _live(self, device: LightDevice) -> None:
         await asyncio.sleep(self._random.random() * self.rhythm.poll_s)
-        while True:
-            await device.turn()
-            pause = self.rhythm.poll_s * (1.0 + self.rhythm.jitter * (2.0 * self._random.random() - 1.0))
-            await asyncio.sleep(pause)
+        async with asyncio.TaskGroup() as mail:  # a report that waits for its answer holds up no look
+            while True:
+                began = time.monotonic()
+                await device.look()
+                mail.create_task(device.report())
+                every = self.rhythm.poll_s * (1.0 + self.rhythm.jitter * (2.0 * self._random.random() - 1.0))
+                await asyncio.sleep(rest_s(every, time.monotonic() - began))

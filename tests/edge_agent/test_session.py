@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from edge_agent.session import Session
 from edge_agent.slot_store import read_slots
@@ -24,10 +25,46 @@ def test_a_confirmation_is_on_disk_long_before_the_next_talk(workshop: Workshop,
         while read_slots(record).a.state is not SlotState.CONFIRMED and time.monotonic() < deadline:
             time.sleep(0.02)
         assert read_slots(record).a.state is SlotState.CONFIRMED
-        assert len(twin.batches) <= 1, "and nobody talked to the platform for it"
+        assert twin.requests["/releases/v1/state"] == 1, "and nobody looked at the platform for it"
     finally:
         session.stop.set()
         running.join(20)
+
+
+def test_a_report_that_waits_for_its_answer_holds_up_no_kill_switch(workshop: Workshop, twin: PlatformTwin) -> None:
+    answered, post, asked = threading.Event(), twin.post, list[str]()
+
+    def slow(path: str, body: bytes, device: str) -> tuple[int, dict[str, str], bytes]:
+        if path.endswith("/feedback"):
+            asked.append(device)
+            answered.wait(20)
+        return post(path, body, device)
+
+    twin.post = slow  # type: ignore[method-assign]  # a twin that is busy
+    twin.set_state(epoch=2, baseline=workshop.released(workshop.bundle("2.0")))
+    agent = workshop.agent()
+    session = Session(agent, workshop.state, fps=200, max_frames=0, sync_s=0.1)
+    running = threading.Thread(target=session.run)
+    running.start()
+    try:
+        _until(lambda: agent.playback.version == "2.0")
+        twin.set_state(epoch=3, killed=True)
+        _until(lambda: agent.killed)
+        assert len(asked) == 1, "while the first report waits for its answer"
+        assert not twin.batches
+        answered.set()
+        _until(lambda: bool(twin.batches))
+    finally:
+        answered.set()
+        session.stop.set()
+        running.join(20)
+
+
+def _until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_an_end_during_a_long_rest_does_not_wait_for_it(workshop: Workshop, twin: PlatformTwin) -> None:

@@ -8,6 +8,7 @@ import json
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -75,6 +76,7 @@ def device(
 ) -> LightDevice:
     around = Surroundings(
         client=server,  # type: ignore[arg-type]  # a twin
+        mail=server,  # type: ignore[arg-type]  # a twin
         documents=SharedDocuments(KEY.public_key()),
         targets=SharedTargets(server),  # type: ignore[arg-type]  # a twin
         behaviours={NEW: behaviour},
@@ -232,6 +234,56 @@ def test_a_fleet_reaches_what_the_document_says_and_ends_when_told() -> None:
 
     assert 0 <= asyncio.run(live()) < 30
     assert reached[-1] == 0.0
+
+
+def test_a_turn_that_took_long_does_not_put_off_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, begun = [0.0], list[float]()
+
+    class Slow:
+        async def look(self) -> None:
+            begun.append(now[0])
+            now[0] += (0.0, 20.0, 29.0, 90.0, 0.0)[len(begun) - 1]
+
+        async def report(self) -> None:
+            pass
+
+    async def sleep(seconds: float) -> None:
+        if len(begun) == 5:
+            raise asyncio.CancelledError
+        now[0] += seconds
+
+    monkeypatch.setattr("edge_agent.simulated.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("edge_agent.simulated.run.asyncio.sleep", sleep)
+    fleet = LightFleet([], Rhythm(poll_s=30.0, jitter=0.0))
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(fleet._live(Slow()))  # type: ignore[arg-type]  # a twin
+    rests = [later - earlier for earlier, later in pairwise(begun)]
+    assert rests == pytest.approx([30.0, 30.0, 29.0 + 7.5, 90.0 + 7.5])  # a part of the rest always stays
+
+
+def test_reports_that_wait_hold_up_nobodys_look_at_the_document() -> None:
+    server = Server()
+    server.say(rollouts=(ENTRY,))
+
+    async def live() -> list[int]:
+        gate = asyncio.Event()
+
+        class Busy(LightClient):
+            async def _once(self, data: bytes) -> Reply:
+                await gate.wait()
+                return Reply(202, {}, b"{}")
+
+        one = device(server)
+        one.around = replace(one.around, mail=Busy("http://127.0.0.1:1", connections=1))
+        others = [replace(one, ticket=replace(one.ticket, device_id=f"d{number}")) for number in range(5)]
+        turns = [asyncio.create_task(other.turn()) for other in others]
+        while any(other.running != NEW for other in others):
+            await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(*turns)
+        return [len(other.pending) for other in others]
+
+    assert asyncio.run(live()) == [0] * 5
 
 
 def test_a_server_that_is_gone_or_speaks_nonsense_is_unreachable_and_not_a_hang() -> None:

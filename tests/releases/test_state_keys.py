@@ -388,9 +388,9 @@ def test_light_devices_follow_too(world: World, live_server: LiveServer) -> None
     (joined,) = world.enrol(1, "0" * 96)
 
     async def live() -> Counter[str]:
-        client = LightClient(live_server.url)
+        client, mail = LightClient(live_server.url), LightClient(live_server.url)
         documents = SharedDocuments(public_key(joined.state_key))
-        around = Surroundings(client, documents, SharedTargets(client), {}, Counter(), 0)
+        around = Surroundings(client, mail, documents, SharedTargets(client), {}, Counter(), 0)
         devices = [LightDevice(Ticket(joined.id, joined.token, TAGS), around) for _ in range(3)]
         await asyncio.gather(*(device.turn() for device in devices))
         first = devices[0].state
@@ -400,6 +400,7 @@ def test_light_devices_follow_too(world: World, live_server: LiveServer) -> None
         assert devices[0].state is not None
         assert devices[0].state.epoch > first.epoch
         await client.close()
+        await mail.close()
         return around.counters
 
     counted = asyncio.run(live())
