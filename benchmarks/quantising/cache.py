@@ -6,13 +6,14 @@ docstrings and layout of that code do not count.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.code_hash import code_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "bench" / "qat"
@@ -47,23 +48,3 @@ def done(stage: Stage, make: Callable[[Path], Json], root: Path = FOLDER) -> Jso
     temporary.write_text(json.dumps(made, indent=1, sort_keys=True))
     temporary.replace(facts)
     return made
-
-
-def code_hash(paths: Sequence[str]) -> str:
-    """SHA-256 over the syntax trees of Python files, docstrings left out."""
-    digest = hashlib.sha256()
-    for path in paths:
-        place = ROOT / path
-        for file in sorted(place.glob("*.py")) if place.is_dir() else (place,):
-            digest.update(str(file.relative_to(ROOT)).encode())
-            digest.update(ast.dump(_bare(ast.parse(file.read_text(encoding="utf-8")))).encode())
-    return digest.hexdigest()
-
-
-def _bare(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) and (
-            node.body and isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant)
-        ):
-            node.body = node.body[1:]
-    return tree

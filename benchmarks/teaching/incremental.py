@@ -27,7 +27,7 @@ from flows.search.nsga import SearchSettings, search
 from flows.search.sensitivity import affected_stages, stage_responses
 from flows.steps.learn import ADAPT, FINETUNE
 from flows.tasks.training import Budget, one_thread
-from flows.tasks.vsr.architecture import WIDE_SPACE, Architecture
+from flows.tasks.vsr.architecture import Architecture
 from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.metrics import evaluate
 from flows.tasks.vsr.net import VsrNet
@@ -44,7 +44,8 @@ def answered(seed: int, tell: Tell | None = None) -> Json:
     """CPU seconds and judgement of both sides on the held-out person under the new condition."""
     spent = budgets()
     configuration = {
-        "search": choosing.place(seed).key, "adapted": spent.adapted, "tuned": spent.tuned, "supernet": spent.supernet
+        "search": choosing.place(seed).key, "adapted": spent.adapted, "answered": spent.answered,
+        "tuned": spent.tuned, "supernet": spent.supernet,
     }  # fmt: skip
     at = kept("incremental", seed, configuration, _CODE)
     if at.result is not None:
@@ -91,8 +92,9 @@ def _incremental(seed: int, at: Kept, costs: Latencies, tell: Tell) -> tuple[Vsr
             heir = inherit(production, chosen)
             start = heir if _validated(heir) >= _validated(start) else start
     spent += time.process_time() - began
-    net = _tuned(start, seed, at, "incremental", part(tell, 0.4, 1.0, "fine-tuning"))
-    return net, spent + budgets().adapted + budgets().tuned
+    seconds = budgets().answered
+    net = _tuned(start, seed, at, "incremental", seconds, part(tell, 0.4, 1.0, "fine-tuning"))
+    return net, spent + budgets().adapted + seconds
 
 
 def _full(seed: int, at: Kept, costs: Latencies, tell: Tell) -> tuple[VsrNet, float]:
@@ -100,7 +102,7 @@ def _full(seed: int, at: Kept, costs: Latencies, tell: Tell) -> tuple[VsrNet, fl
     mixed = PairSet((*normal_pairs().pairs, *hard_pairs().pairs))
     if not path.is_file():
         made = train_supernet(
-            mixed, _budget(budgets().supernet), space=WIDE_SPACE, settings=replace(sharing.SUPERNET, seed=seed),
+            mixed, _budget(budgets().supernet), space=sharing.SPACE, settings=replace(sharing.SUPERNET, seed=seed),
             progress=part(tell, 0.0, 0.7, "supernet"), checkpoint=checkpoint,
         )  # fmt: skip
         save_supernet(made, path)
@@ -108,10 +110,11 @@ def _full(seed: int, at: Kept, costs: Latencies, tell: Tell) -> tuple[VsrNet, fl
     shared = load_supernet(path)
     began = time.process_time()
     with one_thread():
-        chosen = _found(shared, choosing.STARTING, tuple(range(WIDE_SPACE.stages)), costs, seed)
+        chosen = _found(shared, choosing.STARTING, tuple(range(sharing.SPACE.stages)), costs, seed)
     spent = time.process_time() - began
-    net = _tuned(shared.extract(chosen), seed, at, "full", part(tell, 0.75, 1.0, "fine-tuning"))
-    return net, spent + budgets().supernet + budgets().tuned
+    seconds = budgets().tuned
+    net = _tuned(shared.extract(chosen), seed, at, "full", seconds, part(tell, 0.75, 1.0, "fine-tuning"))
+    return net, spent + budgets().supernet + seconds
 
 
 def _found(
@@ -122,13 +125,13 @@ def _found(
 
     shared.eval()
     settings = SearchSettings(limit=choosing.LIMIT, seed=seed)
-    return search(WIDE_SPACE, inherited, affected, quality, costs.ratio, settings).chosen.architecture
+    return search(sharing.SPACE, inherited, affected, quality, costs.ratio, settings).chosen.architecture
 
 
-def _tuned(net: VsrNet, seed: int, at: Kept, name: str, tell: Tell) -> VsrNet:
+def _tuned(net: VsrNet, seed: int, at: Kept, name: str, seconds: float, tell: Tell) -> VsrNet:
     checkpoint = at.folder / f"{name}.checkpoint"
     tuned = finetune(
-        net, normal_pairs(), hard_pairs(), _budget(budgets().tuned), settings=replace(FINETUNE, seed=seed),
+        net, normal_pairs(), hard_pairs(), _budget(seconds), settings=replace(FINETUNE, seed=seed),
         progress=tell, checkpoint=checkpoint,
     )  # fmt: skip
     checkpoint.unlink(missing_ok=True)

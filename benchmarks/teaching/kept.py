@@ -1,7 +1,7 @@
 """Where a stage keeps what it made: `build/bench/learning/STAGE/KEY/seedN`, so that the bench goes on after a stop.
 
-The key is a hash of the stage's configuration and of the sources that decide its result. Another configuration or
-other training code never finds an old result.
+The key is a hash of the stage's configuration and of the code that decides its result (`benchmarks/code_hash.py`).
+Another configuration or other training code never finds an old result.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.code_hash import code_hash
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ROOT = CHECKOUT / "build" / "bench" / "learning"
@@ -57,9 +59,7 @@ def sources(*folders: str) -> tuple[str, ...]:
 def kept(stage: str, seed: int, configuration: Mapping[str, object], sources: Sequence[str]) -> Kept:
     """The place of a stage; `sources` are files of the checkout, by path."""
     digest = hashlib.sha256(json.dumps(configuration, sort_keys=True, default=str).encode())
-    for source in sorted(sources):
-        digest.update(source.encode())
-        digest.update((CHECKOUT / source).read_bytes())
+    digest.update(code_hash(sorted(sources), CHECKOUT).encode())
     folder = ROOT / stage / digest.hexdigest()[:12] / f"seed{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     return Kept(folder)

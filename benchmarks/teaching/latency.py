@@ -1,4 +1,4 @@
-"""Emulated microseconds: the operator table of the wide space, and the hand-made network as a whole.
+"""Emulated microseconds: the operator table of the searched space, and the hand-made network as a whole.
 
 The target is the demo's larger device class, the size that of the people's recordings. Measured once and kept.
 """
@@ -18,7 +18,7 @@ from benchmarks.teaching.plain_export import exported
 from compiler.driver import compile_program
 from contracts.lab import LabClient
 from flows.search.table import OperatorTable, measure_table
-from flows.tasks.vsr.architecture import WIDE_SPACE, Architecture
+from flows.tasks.vsr.architecture import FINE_SPACE, Architecture
 
 TARGET, SIZE = "npu-4t", (240, 320)
 PROFILE = f"{SIZE[0]}x{SIZE[1]}"
@@ -48,7 +48,7 @@ def latencies(tell: Tell | None = None) -> Latencies:
     path = at.folder / "table.json"
     if at.result is None or not path.is_file():
         table = measure_table(
-            WIDE_SPACE, WIDE_SPACE.trunks, (TARGET,), (SIZE,), LAB,
+            FINE_SPACE, FINE_SPACE.trunks, (TARGET,), (SIZE,), LAB,
             lambda share: tell(share, "measuring operators") if tell else None,
         )  # fmt: skip
         path.write_text(table.to_json())

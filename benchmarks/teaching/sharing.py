@@ -1,4 +1,4 @@
-"""Second stage: the product's supernet over the wide space, trained on clean pairs; sizes in order, and a ranking.
+"""Second stage: the product's supernet over the fine space, trained on clean pairs; sizes in order, and a ranking.
 
 `supernet` trains and judges a chain of networks, each containing the one before. `ranking` draws eight networks that
 are spread over size, judges their slices, fine-tunes each alike and asks whether the order was right (Kendall's tau).
@@ -18,7 +18,7 @@ from benchmarks.teaching.eta import Tell, part
 from benchmarks.teaching.kept import Json, Kept, kept
 from benchmarks.teaching.material import judge_sets, training_set
 from flows.tasks.training import Budget
-from flows.tasks.vsr.architecture import WIDE_SPACE, Architecture, Stage
+from flows.tasks.vsr.architecture import FINE_SPACE, Architecture, Stage
 from flows.tasks.vsr.metrics import evaluate
 from flows.tasks.vsr.supernet import Supernet, load_supernet, save_supernet
 from flows.tasks.vsr.train import Net, TrainSettings, finetune, train_supernet
@@ -27,14 +27,16 @@ DAYS = 30 * 86_400.0
 SUPERNET = TrainSettings(batch=16, patch=32, rate=1.2e-3, max_first=0.2, branches=True)
 TUNE = TrainSettings(batch=16, patch=32, rate=1e-3, hard_share=0.0)
 RANKED, _POOL = 8, 400
-CHAIN = (
-    Architecture(8, (Stage(1, 8), Stage(0, 8), Stage(0, 8))),
-    Architecture(16, (Stage(1, 16), Stage(1, 16), Stage(0, 8))),
-    Architecture(24, (Stage(1, 24), Stage(1, 24), Stage(1, 24))),
-    Architecture(32, (Stage(2, 32), Stage(1, 32), Stage(1, 32))),
-    Architecture(48, (Stage(2, 48), Stage(2, 48), Stage(2, 48))),
-    Architecture(48, (Stage(2, 48, 5), Stage(2, 48, 5), Stage(2, 48, 5))),
-)
+SPACE = FINE_SPACE
+"""Fine, because the hand-made network works at the frame's own resolution too."""
+
+CHAIN = tuple(
+    SPACE.network(trunk, tuple(Stage(1, mid) if mid else Stage(0, 8) for mid in mids))
+    for trunk, mids in (
+        (8, (8, 0, 0, 0)), (8, (16, 8, 0, 0)), (16, (16, 16, 0, 0)), (16, (32, 16, 0, 0)), (16, (32, 32, 16, 0)),
+        (16, (32, 32, 32, 32)),
+    )
+)  # fmt: skip
 _CODE = (
     "benchmarks/teaching/bicubic.py", "benchmarks/teaching/material.py", "benchmarks/teaching/sharing.py",
     "flows/data/clips.py", "flows/data/pairs.py", "flows/tasks/batches.py", "flows/tasks/training.py",
@@ -45,7 +47,7 @@ _CODE = (
 
 def place(seed: int) -> Kept:
     """Where the supernet of a seed lies."""
-    return kept("supernet", seed, {"seconds": budgets().supernet, "space": repr(WIDE_SPACE)}, _CODE)
+    return kept("supernet", seed, {"seconds": budgets().supernet, "space": repr(SPACE)}, _CODE)
 
 
 def supernet(seed: int, tell: Tell | None = None) -> Json:
@@ -102,7 +104,7 @@ def tune(net: Net, seed: int, seconds: float, checkpoint: Path, tell: Tell | Non
 def spread(seed: int) -> list[Architecture]:
     """Eight networks of the space, drawn at random and taken at equal steps of multiply-accumulates in their order."""
     random = np.random.default_rng([seed, 8])
-    drawn = sorted({WIDE_SPACE.sample(random) for _ in range(_POOL)}, key=lambda one: (one.macs(64, 64), one.to_json()))
+    drawn = sorted({SPACE.sample(random) for _ in range(_POOL)}, key=lambda one: (one.macs(64, 64), one.to_json()))
     places = np.linspace(0, len(drawn) - 1, RANKED).round().astype(int)
     return [drawn[place] for place in places]
 
@@ -127,7 +129,7 @@ def kendall(one: list[float], other: list[float]) -> float:
 def _train(seed: int, path: Path, tell: Tell) -> None:
     checkpoint = path.with_suffix(".checkpoint")
     made = train_supernet(
-        training_set(), Budget(seconds=budgets().supernet, wall_seconds=DAYS), space=WIDE_SPACE,
+        training_set(), Budget(seconds=budgets().supernet, wall_seconds=DAYS), space=SPACE,
         settings=replace(SUPERNET, seed=seed), progress=tell, checkpoint=checkpoint,
     )  # fmt: skip
     save_supernet(made, path)

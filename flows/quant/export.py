@@ -19,7 +19,7 @@ from flows.inference import Stream, cpu_session
 from flows.quant.lsq import ActivationQuantizer, QuantConv2d
 from flows.quant.networks import QuantBlock, QuantHistory, QuantQualityNet, QuantVsrNet
 from flows.quant.qdq import ConvCodes, Edge, Encoding, QdqWriter
-from flows.tasks.vsr.architecture import D2S_BLOCK, S2D_BLOCK, SCALE
+from flows.tasks.vsr.architecture import SCALE
 from flows.tasks.vsr.history import Player
 
 MAX_LSB = 1
@@ -54,8 +54,10 @@ def export_vsr(network: QuantVsrNet) -> bytes:
     """QDQ ONNX of a quantised x2 network; input x [1, 3, h, w], output y [1, 3, 2h, 2w], sides even."""
     writer = QdqWriter("edgeloop_vsr_x2")
     pixels = writer.quantize("x", encoding(network.input_grid), "x_dq")
-    packed = writer.node("SpaceToDepth", [pixels.name], "s2d", blocksize=S2D_BLOCK)
-    edge = writer.quantize(packed, pixels.encoding)
+    architecture, edge = network.architecture, pixels
+    if architecture.packing > 1:
+        packed = writer.node("SpaceToDepth", [pixels.name], "s2d", blocksize=architecture.packing)
+        edge = writer.quantize(packed, pixels.encoding)
     edge = conv_relu(writer, "head", edge, network.head, network.head_grid)
     if network.history is not None:
         edge = _joined(writer, edge, network.history)
@@ -66,7 +68,7 @@ def export_vsr(network: QuantVsrNet) -> bytes:
     residual = writer.quantize(
         writer.conv("tail", edge, conv_codes(network.tail, edge.encoding)), encoding(network.tail_grid)
     )
-    image = writer.node("DepthToSpace", [residual.name], "d2s", blocksize=D2S_BLOCK, mode="CRD")
+    image = writer.node("DepthToSpace", [residual.name], "d2s", blocksize=architecture.spreading, mode="CRD")
     shuffled = writer.quantize(image, residual.encoding)
     scales = writer.constant("anchor_scales", np.array([1, 1, SCALE, SCALE], np.float32))
     nearest = writer.node(
@@ -83,9 +85,9 @@ def export_vsr(network: QuantVsrNet) -> bytes:
     states: dict[str, list[int | str]] = {}
     if network.history is not None:
         left = conv_relu(writer, "keep", last, network.history.keep, network.history.kept_grid, "history_next")
-        writer.output(left, [1, network.architecture.history, "rows", "columns"])
-        states = {"history": [1, network.architecture.history, "height/2", "width/2"]}
-    return writer.finish([1, 3, "height", "width"], {"architecture": network.architecture.to_json()}, states)
+        writer.output(left, [1, architecture.history, "rows", "columns"])
+        states = {"history": [1, architecture.history, "height/2", "width/2"]}
+    return writer.finish([1, 3, "height", "width"], {"architecture": architecture.to_json()}, states)
 
 
 def export_quality(network: QuantQualityNet) -> bytes:
@@ -193,4 +195,6 @@ def residual_block(writer: QdqWriter, name: str, source: Edge, block: QuantBlock
     branch = writer.quantize(linear, encoding(block.branch_grid))
     # A convolution's result first: drivers before 1.3.0 fuse this order only (it decides rounding ties).
     total = writer.node("Add", [branch.name, source.name], f"{name}_sum")
+    if block.rectified:
+        total = writer.node("Relu", [total], f"{name}_relu")
     return writer.quantize(total, encoding(block.sum_grid))

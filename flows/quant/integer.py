@@ -20,7 +20,13 @@ def requantized(total: Tensor, scales: Tensor, grid: ActivationQuantizer, *, rel
 
 
 def added(
-    a: Tensor, on_a: ActivationQuantizer, b: Tensor, on_b: ActivationQuantizer, grid: ActivationQuantizer
+    a: Tensor,
+    on_a: ActivationQuantizer,
+    b: Tensor,
+    on_b: ActivationQuantizer,
+    grid: ActivationQuantizer,
+    *,
+    relu: bool = False,
 ) -> Tensor:
     """Sum of `a` (the convolution's result) and `b` (the trunk) onto `grid`: the section "Addition" of the page."""
     scale = grid.scale.float()
@@ -29,7 +35,7 @@ def added(
     code_b = (b / on_b.scale).round() + on_b.zero_point
     moved = _fused(on_a.zero_point, ratio_a, ratio_b * on_b.zero_point)
     inner = _fused(code_b, ratio_b, grid.zero_point - moved)
-    codes = _fused(code_a, ratio_a, inner).round().clamp(0.0, 255.0)
+    codes = _fused(code_a, ratio_a, inner).round().clamp(float(grid.zero_point) if relu else 0.0, 255.0)
     return (codes - grid.zero_point) * grid.scale
 
 

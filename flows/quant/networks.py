@@ -13,16 +13,16 @@ from torch.nn import functional as F
 from flows.quality.net import QualityNet
 from flows.quant.integer import added, requantized
 from flows.quant.lsq import PIXEL_SCALE, ActivationQuantizer, QuantConv2d
-from flows.tasks.vsr.architecture import D2S_BLOCK
 from flows.tasks.vsr.history import unrolled
 from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, first_history, space_to_depth
 
 
 class QuantBlock(nn.Module):
-    """Residual block: three grids (inside, branch, sum)."""
+    """Residual block: three grids (inside, branch, sum). A `rectified` one has a ReLU behind the sum."""
 
     def __init__(self, block: ResidualBlock) -> None:
         super().__init__()
+        self.rectified = block.rectified
         self.expand, self.project = QuantConv2d(block.expand), QuantConv2d(block.project)
         self.mid_grid, self.branch_grid, self.sum_grid = (ActivationQuantizer() for _ in range(3))
 
@@ -31,8 +31,9 @@ class QuantBlock(nn.Module):
         middle = through(self.expand, x, source.scale, self.mid_grid, relu=True)
         branch = through(self.project, middle, self.mid_grid.scale, self.branch_grid)
         if exact(self.project, self.sum_grid):
-            return added(branch, self.branch_grid, x, source, self.sum_grid)
-        return torch.as_tensor(self.sum_grid(x + branch))
+            return added(branch, self.branch_grid, x, source, self.sum_grid, relu=self.rectified)
+        total = x + branch
+        return torch.as_tensor(self.sum_grid(F.relu(total) if self.rectified else total))
 
 
 class QuantHistory(nn.Module):
@@ -80,7 +81,9 @@ class QuantVsrNet(nn.Module):
     def step(self, x: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """One frame and what the frame before kept, as in `VsrNet.step`."""
         x = self.input_grid(x)
-        y = through(self.head, space_to_depth(x), self.input_grid.scale, self.head_grid, relu=True)
+        y = through(
+            self.head, space_to_depth(x, self.architecture.packing), self.input_grid.scale, self.head_grid, relu=True
+        )
         grid = self.head_grid
         if self.history is not None:
             before = first_history(y, self.architecture.history) if kept is None else kept
@@ -89,7 +92,7 @@ class QuantVsrNet(nn.Module):
             assert isinstance(block, QuantBlock)
             y, grid = block(y, grid), block.sum_grid
         residual = through(self.tail, y, grid.scale, self.tail_grid)
-        image = torch.as_tensor(self.output_grid(F.pixel_shuffle(residual, D2S_BLOCK) + anchor(x)))
+        image = torch.as_tensor(self.output_grid(F.pixel_shuffle(residual, self.architecture.spreading) + anchor(x)))
         return image, None if self.history is None else self.history.left(y, grid)
 
 

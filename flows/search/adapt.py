@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from flows.data.pairs import PairSet
-from flows.tasks.batches import to_batch
+from flows.tasks.batches import autocast, to_batch
 from flows.tasks.elastic import ElasticNet
 from flows.tasks.task import Task
 from flows.tasks.training import Budget, Loop, Progress, one_thread
@@ -56,7 +56,7 @@ def adapt_supernet(
         low, high = _mixed_batch(normal, hard, chosen, loop.random)
         loss = torch.zeros(())
         for architecture in (largest, smallest, _random(supernet, inherited, affected, loop.random)):
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with autocast():
                 output = supernet(low, architecture)
             loss = loss + task.search_loss(output, high)
         return loss

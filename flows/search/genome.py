@@ -42,7 +42,7 @@ class Genome:
         place = 3 * len(self.affected)
         trunk = self.space.trunks[int(genes[place])] if self.elastic_trunk else self.inherited.trunk
         kept = self.space.histories[int(genes[-1])] if self.elastic_history else self.inherited.history
-        architecture = Architecture(trunk, tuple(stages), kept)
+        architecture = self.space.network(trunk, tuple(stages), kept)
         return architecture if architecture.depth else self.inherited
 
     def holds(self, architecture: Architecture) -> bool:

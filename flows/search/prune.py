@@ -101,7 +101,7 @@ def _narrower(
             continue
         stages = list(architecture.stages)
         stages[index] = replace(stage, mid=max(smaller))
-        narrow = Architecture(architecture.trunk, tuple(stages))
+        narrow = replace(architecture, stages=tuple(stages))
         if cost(narrow) < at:
             found.append((narrow, Step(index, max(smaller), quality(narrow), cost(narrow))))
     return found

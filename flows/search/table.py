@@ -113,7 +113,7 @@ def measure_table(
     rows: list[BlockCost] = []
     facts: dict[str, str] = {}
     blocks = [(trunk, mid, kernel) for trunk in trunks for mid in space.mids for kernel in space.kernels]
-    models = {block: micro_network(*block, task=task) for block in blocks}
+    models = {block: micro_network(*block, task=task, fine=space.fine) for block in blocks}
     recurrent = [(trunk, kept) for trunk in trunks for kept in space.histories if kept]
     done, total = 0, len(targets) * (len(models) + len(recurrent))
     for target in targets:
@@ -127,7 +127,7 @@ def measure_table(
                 if progress is not None:
                     progress(done / total)
             for trunk, kept in recurrent:
-                model = micro_network(trunk, min(space.mids), min(space.kernels), kept, task)
+                model = micro_network(trunk, min(space.mids), min(space.kernels), kept, task, fine=space.fine)
                 lab.load_program(compile_program(model, target, profiles)[0], "micro")
                 rows += [_history(lab, rows, (target, trunk, kept), size, space) for size in profiles]
                 done += 1
@@ -136,12 +136,14 @@ def measure_table(
     return OperatorTable(tuple(rows), facts)
 
 
-def micro_network(trunk: int, mid: int, kernel: int, history: int = 0, task: Task = VSR) -> bytes:
+def micro_network(
+    trunk: int, mid: int, kernel: int, history: int = 0, task: Task = VSR, *, fine: bool = False
+) -> bytes:
     """QDQ ONNX of head, one block and tail with random weights; with history where it is not 0."""
     frames = FRAMES if history else 1
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = task.build(Architecture(trunk, (Stage(1, mid, kernel),), history))
+        net = task.build(Architecture(trunk, (Stage(1, mid, kernel),), history, fine))
         network = task.quantised(net, equalise=False)
         with clips_of(network, frames):
             calibrate(network, [torch.rand(frames, 3, 32, 32)])

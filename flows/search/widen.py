@@ -17,7 +17,7 @@ from flows.tasks.vsr.architecture import Architecture, Space, Stage
 def contains(architecture: Architecture, inner: Architecture) -> bool:
     """Whether `architecture` can compute exactly what `inner` computes: no stage is shallower, narrower or smaller."""
     return (
-        architecture.trunk == inner.trunk
+        (architecture.trunk, architecture.fine) == (inner.trunk, inner.fine)
         and architecture.history == inner.history
         and len(architecture.stages) == len(inner.stages)
         and all(

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 import torch
 
@@ -27,7 +26,7 @@ from benchmarks.teaching.eta import Eta, part
 from benchmarks.teaching.material import Scene
 from benchmarks.teaching.plain import PlainNet
 from benchmarks.teaching.plain_export import exported
-from flows.tasks.vsr.architecture import WIDE_SPACE
+from flows.inference import cpu_session
 from flows.tasks.vsr.net import anchor
 
 
@@ -42,7 +41,7 @@ def test_the_exported_network_computes_the_same_up_to_its_grids() -> None:
     net, x = PlainNet(), torch.round(torch.rand(1, 3, 24, 32) * 255) / 255
     with torch.no_grad():
         net.convs[-1].weight.mul_(10)  # a residual that counts
-    session = ort.InferenceSession(exported(net, x), providers=["CPUExecutionProvider"])
+    session = cpu_session(exported(net, x))
     (found,) = session.run(None, {"x": x.numpy()})
     with torch.inference_mode():
         enlarged = anchor(x)
@@ -67,6 +66,8 @@ def test_another_configuration_or_other_code_is_another_place(tmp_path: Path, mo
     assert kept.kept("stage", 1, {"seconds": 5}, ("code.py",)).result == {"psnr": 30.0}
     assert kept.kept("stage", 2, {"seconds": 5}, ("code.py",)).result is None
     assert kept.kept("stage", 1, {"seconds": 6}, ("code.py",)).result is None
+    (tmp_path / "code.py").write_text("# a remark\none = 1\n")
+    assert kept.kept("stage", 1, {"seconds": 5}, ("code.py",)).result == {"psnr": 30.0}
     (tmp_path / "code.py").write_text("one = 2")
     assert kept.kept("stage", 1, {"seconds": 5}, ("code.py",)).result is None
 
@@ -103,8 +104,8 @@ def test_tau_of_an_order_and_its_reverse() -> None:
 
 def test_the_chain_is_made_of_members_that_contain_each_other() -> None:
     for small, large in zip(sharing.CHAIN, sharing.CHAIN[1:], strict=False):
-        assert WIDE_SPACE.contains(small)
-        assert WIDE_SPACE.contains(large)
+        assert sharing.SPACE.contains(small)
+        assert sharing.SPACE.contains(large)
         assert small.trunk <= large.trunk
         assert all(
             a.depth <= b.depth and a.mid <= b.mid and a.kernel <= b.kernel
@@ -115,7 +116,7 @@ def test_the_chain_is_made_of_members_that_contain_each_other() -> None:
 def test_ranked_networks_are_members_and_differ_by_seed() -> None:
     first, second = sharing.spread(1), sharing.spread(2)
     assert len(set(first)) == sharing.RANKED
-    assert all(WIDE_SPACE.contains(one) for one in first)
+    assert all(sharing.SPACE.contains(one) for one in first)
     assert first != second
     assert [one.macs(64, 64) for one in first] == sorted(one.macs(64, 64) for one in first)
 
@@ -124,8 +125,8 @@ def _search_row(gain: float, lpips: float, ratio: float) -> dict[str, object]:
     levels = {name: {"psnr": 40.0, "lpips": 0.1, "flicker": 1.0} for name in ("person", "carphone", "bikes")}
     better = {name: {"psnr": 40.0 + gain, "lpips": 0.1 + lpips, "flicker": 1.0} for name in levels}
     return {
-        "found": better, "plain": levels, "measured_us": 100 * ratio, "plain_us": 100.0, "judged_networks": 90,
-        "architecture": "{}",
+        "found": better, "plain": levels, "longer": levels, "measured_us": 100 * ratio, "plain_us": 100.0,
+        "judged_networks": 90, "architecture": "{}",
     }  # fmt: skip
 
 

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from benchmarks import qat
+from benchmarks.code_hash import code_hash
 from benchmarks.peers.environment import PeerFailed
 from benchmarks.quantising import rows
-from benchmarks.quantising.cache import Stage, code_hash, done
+from benchmarks.quantising.cache import Stage, done
 from benchmarks.quantising.judging import device_differences, distance, fake_outputs, runtime_outputs
 from benchmarks.quantising.material import Material
 from benchmarks.quantising.own import WAYS, Way, quantise
@@ -120,12 +121,10 @@ def test_a_stage_that_was_stopped_is_done_again(tmp_path: Path) -> None:
     assert done(stage, lambda _: {"n": 1}, tmp_path) == {"n": 1}
 
 
-def test_code_counts_and_its_comments_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.quantising.cache.ROOT", tmp_path)
-
+def test_code_counts_and_its_comments_do_not(tmp_path: Path) -> None:
     def hashed(text: str) -> str:
         (tmp_path / "a.py").write_text(text)
-        return code_hash(("a.py",))
+        return code_hash(("a.py",), tmp_path)
 
     plain = hashed('"""Doc."""\n\ndef f():\n    """Doc."""\n    return 1\n')
     assert hashed('"""Other."""\ndef f():  # why\n    """Other."""\n    return (1)\n') == plain

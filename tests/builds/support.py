@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
 
 from contracts.statistics.observer import ObserverParameters
+from flows.inference import cpu_session
 
 
 def evaluation_npz(label: str = "normal", **changes: Any) -> bytes:
@@ -54,7 +54,7 @@ def model_set(model: bytes, name: str = "normal", size: tuple[int, int] = (48, 6
     rng = np.random.default_rng(3)
     small = rng.integers(30, 220, (frames, height // 8, width // 8, 3), dtype=np.uint8)
     lr = small.repeat(8, axis=1).repeat(8, axis=2)
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = cpu_session(model)
     feeds = (lr.astype(np.float32) / np.float32(255)).transpose(0, 3, 1, 2)
     outputs = [session.run(None, {"x": feed[None]})[0][0].transpose(1, 2, 0) for feed in feeds]
     hr = np.clip(np.rint(np.stack(outputs) * 255), 0, 255).astype(np.uint8)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from benchmarks.gridding.case import Case, on_device
@@ -24,6 +23,7 @@ from compiler.options import CompileOptions
 from compiler.program_builder import build_program
 from contracts.npu import Program, load_spec
 from contracts.npu.program import FLAG_RESIDUAL_FIRST
+from flows.inference import cpu_session
 from tests.compiler.oracle import frame_of
 from tests.compiler.qdq_nets import Net
 
@@ -169,7 +169,7 @@ def test_a_qdq_model_gives_the_bytes_of_onnx_runtime_with_its_optimisations(turn
         data = quantized_sum(seed, turned=turned)
         graph = read_model("model", data, [SIZE]).profiles[0].imported
         frame, output = frame_of(graph, seed), graph.values[dict(graph.outputs)["y"]]
-        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+        session = cpu_session(data)
         source = graph.values[graph.input]
         real = (frame.astype(np.float32) - source.zero_point) * np.float32(source.scale)
         (result,) = session.run(None, {"x": real.transpose(2, 0, 1)[None]})

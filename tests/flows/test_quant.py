@@ -18,6 +18,7 @@ from edge_agent.runtime.npu import NpuDevice
 from flows.data.clips import shrink
 from flows.data.degrade import NORMAL
 from flows.data.pairs import Pair, PairSet
+from flows.inference import cpu_session
 from flows.quality.net import QualityNet
 from flows.quant.calibrate import CalibrationError, StreamingHistogram, calibrate, choose_grid
 from flows.quant.export import agreement, encoding, export_quality, export_vsr
@@ -183,7 +184,7 @@ def test_a_device_gives_the_very_bytes_of_onnx_runtimes_integers(network: QuantV
     image = device.infer(device.load(Program.open(compile_program(model, "npu-4t", [(96, 128)])[0])), frame).outputs[
         "y"
     ]
-    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = cpu_session(model)
     x = frame.transpose(2, 0, 1)[None].astype(np.float32) / np.float32(255.0)
     expected = np.rint(session.run(None, {"x": x})[0][0].transpose(1, 2, 0) * 255.0).astype(np.uint8)
     np.testing.assert_array_equal(image, expected)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 import torch
 from torch import Tensor
@@ -22,6 +21,7 @@ from flows.data.degrade import NORMAL
 from flows.data.errors import CorpusError
 from flows.data.pairs import Pair, PairSet, make_pairs
 from flows.errors import BudgetError, FlowError, StepError, StorageError
+from flows.inference import cpu_session
 from flows.platform import Platform
 from flows.quant.qat import qat
 from flows.retrain import _Stepper, run_retrain
@@ -206,7 +206,7 @@ def test_dead_channel(pairs: PairSet) -> None:
         net.blocks[0].project.bias[5] = 0.0
     made = qat(net, pairs, None, Budget(steps=3))
     assert made.agreement.ok
-    session = ort.InferenceSession(made.model, providers=["CPUExecutionProvider"])
+    session = cpu_session(made.model)
     (out,) = session.run(None, {"x": np.zeros((1, 3, 32, 32), np.float32)})
     assert np.isfinite(out).all()
     assert abs(evaluate(made.model, pairs).psnr_y - evaluate(net, pairs).psnr_y) < 1.0

@@ -2,6 +2,9 @@
 
 A network is: SpaceToDepth(2) -> head conv -> stages of residual blocks -> tail conv -> DepthToSpace(4) + nearest
 anchor. A stage is (depth, mid, kernel): how many blocks it has, how wide each block is inside, and its kernel.
+
+A fine network works at the frame's own resolution: no SpaceToDepth, a 1x1 head, ReLU behind every block's sum,
+DepthToSpace(2). Four times the positions at a quarter of the weights: what a hand-made net of plain convolutions is.
 """
 
 from __future__ import annotations
@@ -16,9 +19,6 @@ from flows.limits import LIMITS
 
 SCALE = 2
 S2D_BLOCK = 2
-D2S_BLOCK = SCALE * S2D_BLOCK
-HEAD_CHANNELS = 3 * S2D_BLOCK**2
-TAIL_CHANNELS = 3 * D2S_BLOCK**2
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,50 @@ class Stage:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Trunk width, stages, and channels kept for the next frame (0: every frame for itself); the rest is fixed."""
+    """Trunk width, stages, channels kept for the next frame (0: every frame for itself), and whether it is fine."""
 
     trunk: int
     stages: tuple[Stage, ...]
     history: int = 0
+    fine: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.trunk <= LIMITS.max_channels:
             raise ValueError(f"trunk {self.trunk} is outside 1..{LIMITS.max_channels}")
         if not 0 <= self.history <= LIMITS.max_channels:
             raise ValueError(f"history {self.history} is outside 0..{LIMITS.max_channels}")
+        if self.fine and self.history:
+            raise ValueError("a fine network keeps no history; its features are four times as large as those of others")
         for stage in self.stages:
             if stage.kernel not in (3, 5) or stage.depth < 0 or not 0 < stage.mid <= LIMITS.max_channels:
                 raise ValueError(f"{stage}: kernel must be 3 or 5, depth >= 0, mid in 1..{LIMITS.max_channels}")
         if self.depth > LIMITS.max_blocks:
             raise ValueError(f"{self.depth} blocks, limit {LIMITS.max_blocks}")
+
+    @property
+    def packing(self) -> int:
+        """Block of the SpaceToDepth in front of the head, 1 for none."""
+        return 1 if self.fine else S2D_BLOCK
+
+    @property
+    def spreading(self) -> int:
+        """Block of the DepthToSpace behind the tail."""
+        return SCALE * self.packing
+
+    @property
+    def head_channels(self) -> int:
+        """Channels that the head reads."""
+        return 3 * self.packing**2
+
+    @property
+    def tail_channels(self) -> int:
+        """Channels that the tail writes."""
+        return 3 * self.spreading**2
+
+    @property
+    def head_kernel(self) -> int:
+        """Side of the head's kernel."""
+        return 1 if self.fine else 3
 
     @property
     def depth(self) -> int:
@@ -61,31 +89,36 @@ class Architecture:
 
     def macs(self, height: int, width: int) -> int:
         """Multiply-accumulates for one low-resolution frame of height x width."""
-        pixels = (height // S2D_BLOCK) * (width // S2D_BLOCK)
-        per_pixel = 9 * self.trunk * (HEAD_CHANNELS + TAIL_CHANNELS + 2 * self.history)
+        pixels = (height // self.packing) * (width // self.packing)
+        per_pixel = self._end_weights()
+        if self.history:
+            per_pixel += 18 * self.trunk * self.history
         for block in self.blocks:
             per_pixel += 2 * block.kernel * block.kernel * self.trunk * block.mid
         return pixels * per_pixel
 
     def parameters(self) -> int:
         """Weights and biases."""
-        ends = 9 * self.trunk * (HEAD_CHANNELS + TAIL_CHANNELS) + self.trunk + TAIL_CHANNELS
+        ends = self._end_weights() + self.trunk + self.tail_channels
         if self.history:
             ends += 18 * self.trunk * self.history + self.trunk + self.history
         return ends + sum(2 * b.kernel * b.kernel * self.trunk * b.mid + b.mid + self.trunk for b in self.blocks)
 
     def to_json(self) -> str:
-        """{"trunk": 16, "stages": [[depth, mid, kernel], ...]}, and "history" where there is one."""
-        kept = {"history": self.history} if self.history else {}
-        return json.dumps({"trunk": self.trunk, "stages": [[s.depth, s.mid, s.kernel] for s in self.stages], **kept})
+        """{"trunk": 16, "stages": [[depth, mid, kernel], ...]}, "history" where there is one, "fine" where it is."""
+        more = {name: value for name, value in (("history", self.history), ("fine", self.fine)) if value}
+        return json.dumps({"trunk": self.trunk, "stages": [[s.depth, s.mid, s.kernel] for s in self.stages], **more})
 
     @staticmethod
     def from_json(text: str) -> Architecture:
         """Inverse of `to_json`."""
         raw = json.loads(text)
-        return Architecture(
-            int(raw["trunk"]), tuple(Stage(*map(int, stage)) for stage in raw["stages"]), int(raw.get("history", 0))
-        )
+        stages = tuple(Stage(*map(int, stage)) for stage in raw["stages"])
+        return Architecture(int(raw["trunk"]), stages, int(raw.get("history", 0)), bool(raw.get("fine", False)))
+
+    def _end_weights(self) -> int:
+        """Weights of head and tail."""
+        return self.trunk * (self.head_kernel**2 * self.head_channels + 9 * self.tail_channels)
 
 
 @dataclass(frozen=True)
@@ -98,6 +131,11 @@ class Space:
     kernels: tuple[int, ...] = (3,)
     stages: int = 3
     histories: tuple[int, ...] = (0,)
+    fine: bool = False
+
+    def network(self, trunk: int, stages: tuple[Stage, ...], history: int = 0) -> Architecture:
+        """A network of the space's kind; whether it is a member is not asked."""
+        return Architecture(trunk, stages, history, self.fine)
 
     @property
     def largest(self) -> Architecture:
@@ -109,7 +147,7 @@ class Space:
         """The other end of the sandwich: at least one block, so that it is a network."""
         first = Stage(max(1, min(self.depths)), min(self.mids), min(self.kernels))
         rest = Stage(min(self.depths), min(self.mids), min(self.kernels))
-        return Architecture(min(self.trunks), (first, *(rest for _ in range(self.stages - 1))), min(self.histories))
+        return self.network(min(self.trunks), (first, *(rest for _ in range(self.stages - 1))), min(self.histories))
 
     @property
     def size(self) -> int:
@@ -120,7 +158,8 @@ class Space:
     def contains(self, architecture: Architecture) -> bool:
         """Whether the supernet can yield this network."""
         return (
-            architecture.trunk in self.trunks
+            architecture.fine == self.fine
+            and architecture.trunk in self.trunks
             and architecture.history in self.histories
             and len(architecture.stages) == self.stages
             and all(
@@ -136,10 +175,10 @@ class Space:
             if any(stage.depth for stage in picked):
                 trunk = int(random.choice(self.trunks))
                 kept = int(random.choice(self.histories)) if len(self.histories) > 1 else self.histories[0]
-                return Architecture(trunk, picked, kept)
+                return self.network(trunk, picked, kept)
 
     def _filled(self, trunk: int, stage: Stage) -> Architecture:
-        return Architecture(trunk, tuple(stage for _ in range(self.stages)), max(self.histories))
+        return self.network(trunk, tuple(stage for _ in range(self.stages)), max(self.histories))
 
 
 HAND_MADE = Architecture(16, (Stage(2, 8), Stage(1, 8), Stage(1, 8)))
@@ -151,3 +190,6 @@ WIDE_SPACE = Space(trunks=(8, 16, 24, 32, 48), mids=(8, 16, 24, 32, 48), kernels
 
 RECURRENT_SPACE = replace(WIDE_SPACE, histories=(0, 8))
 """The same, with or without eight channels that are kept for the next frame."""
+
+FINE_SPACE = Space(trunks=(8, 16), depths=(0, 1), mids=(8, 16, 24, 32), stages=4, fine=True)
+"""Networks at the frame's own resolution: what a device affords that runs a plain net of six convolutions."""

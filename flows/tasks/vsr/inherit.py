@@ -17,11 +17,13 @@ from flows.tasks.vsr.net import ResidualBlock, VsrNet
 def inherit(parent: VsrNet, architecture: Architecture) -> VsrNet:
     """A network of `architecture` with the parent's weights; equal output when nothing had to be cut.
 
-    Raises ValueError when trunk or number of stages differ: then nothing can be inherited block by block.
+    Raises ValueError when trunk, number of stages or resolution differ: then nothing can be inherited block by block.
     """
     old = parent.architecture
-    if old.trunk != architecture.trunk or len(old.stages) != len(architecture.stages):
-        raise ValueError(f"cannot inherit {architecture.to_json()} from {old.to_json()}: trunk and stages must agree")
+    if (old.trunk, len(old.stages), old.fine) != (architecture.trunk, len(architecture.stages), architecture.fine):
+        raise ValueError(
+            f"cannot inherit {architecture.to_json()} from {old.to_json()}: trunk, stages and resolution must agree"
+        )
     net = VsrNet(architecture)
     with torch.no_grad():
         for name in ("head", "tail"):

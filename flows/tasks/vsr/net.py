@@ -9,12 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from flows.tasks.vsr.architecture import D2S_BLOCK, HEAD_CHANNELS, S2D_BLOCK, SCALE, TAIL_CHANNELS, Architecture
+from flows.tasks.vsr.architecture import S2D_BLOCK, SCALE, Architecture
 from flows.tasks.vsr.history import unrolled
 
 
 def space_to_depth(x: Tensor, block: int = S2D_BLOCK) -> Tensor:
     """[n, c, h, w] -> [n, b*b*c, h/b, w/b] in ONNX channel order."""
+    if block == 1:
+        return x
     n, c, h, w = x.shape
     x = x.reshape(n, c, h // block, block, w // block, block)
     return x.permute(0, 3, 5, 1, 2, 4).reshape(n, block * block * c, h // block, w // block)
@@ -27,16 +29,18 @@ def anchor(x: Tensor) -> Tensor:
 
 
 class ResidualBlock(nn.Module):
-    """x + conv(relu(conv(x)))."""
+    """x + conv(relu(conv(x))), and a ReLU behind the sum where the block is `rectified`."""
 
-    def __init__(self, trunk: int, mid: int, kernel: int) -> None:
+    def __init__(self, trunk: int, mid: int, kernel: int, *, rectified: bool = False) -> None:
         super().__init__()
+        self.rectified = rectified
         self.expand = nn.Conv2d(trunk, mid, kernel, padding=kernel // 2)
         self.project = nn.Conv2d(mid, trunk, kernel, padding=kernel // 2)
 
     def forward(self, x: Tensor) -> Tensor:
         """[n, trunk, h, w] -> same shape."""
-        return torch.as_tensor(x + self.project(F.relu(self.expand(x))))
+        total = x + self.project(F.relu(self.expand(x)))
+        return torch.as_tensor(F.relu(total) if self.rectified else total)
 
 
 class VsrNet(nn.Module):
@@ -47,11 +51,13 @@ class VsrNet(nn.Module):
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.architecture = architecture
-        self.head = nn.Conv2d(HEAD_CHANNELS, architecture.trunk, 3, padding=1)
+        kernel = architecture.head_kernel
+        self.head = nn.Conv2d(architecture.head_channels, architecture.trunk, kernel, padding=kernel // 2)
         self.blocks = nn.ModuleList(
-            ResidualBlock(architecture.trunk, block.mid, block.kernel) for block in architecture.blocks
+            ResidualBlock(architecture.trunk, block.mid, block.kernel, rectified=architecture.fine)
+            for block in architecture.blocks
         )
-        self.tail = nn.Conv2d(architecture.trunk, TAIL_CHANNELS, 3, padding=1)
+        self.tail = nn.Conv2d(architecture.trunk, architecture.tail_channels, 3, padding=1)
         if architecture.history:
             self.join = nn.Conv2d(architecture.history, architecture.trunk, 3, padding=1)
             self.keep = nn.Conv2d(architecture.trunk, architecture.history, 3, padding=1)
@@ -63,12 +69,12 @@ class VsrNet(nn.Module):
 
     def step(self, x: Tensor, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """One frame [n, 3, h, w] and what the frame before kept, [n, history, h/2, w/2] or None; the same out."""
-        y = F.relu(self.head(space_to_depth(x)))
+        y = F.relu(self.head(space_to_depth(x, self.architecture.packing)))
         if self.architecture.history:
             y = y + self.join(first_history(y, self.architecture.history) if kept is None else kept)
         for block in self.blocks:
             y = block(y)
-        image = F.pixel_shuffle(self.tail(y), D2S_BLOCK) + anchor(x)
+        image = F.pixel_shuffle(self.tail(y), self.architecture.spreading) + anchor(x)
         return image, F.relu(self.keep(y)) if self.architecture.history else None
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from flows.tasks.elastic import ElasticNet
-from flows.tasks.vsr.architecture import D2S_BLOCK, DEFAULT_SPACE, Architecture, Space, Stage
+from flows.tasks.vsr.architecture import DEFAULT_SPACE, Architecture, Space, Stage
 from flows.tasks.vsr.branches import parts_of, weight_of
 from flows.tasks.vsr.history import unrolled
 from flows.tasks.vsr.net import ResidualBlock, VsrNet, anchor, first_history, space_to_depth
@@ -42,13 +42,15 @@ class Supernet(ElasticNet):
     def step(self, x: Tensor, kept: Tensor | None, chosen: Architecture) -> tuple[Tensor, Tensor | None]:
         """One frame of a slice; `kept` as in `VsrNet.step`."""
         trunk = chosen.trunk
-        y = F.relu(_conv(self.full.head, space_to_depth(x), trunk))
+        y = F.relu(_conv(self.full.head, space_to_depth(x, chosen.packing), trunk))
         if chosen.history:
             y = y + _conv(self.full.join, first_history(y, chosen.history) if kept is None else kept, trunk)
         for block, stage in self._kept(chosen):
             middle = F.relu(_conv(block.expand, y, stage.mid, stage.kernel))
             y = y + _conv(block.project, middle, trunk, stage.kernel)
-        image = F.pixel_shuffle(_conv(self.full.tail, y, self.full.tail.out_channels), D2S_BLOCK) + anchor(x)
+            y = F.relu(y) if block.rectified else y
+        residual = _conv(self.full.tail, y, self.full.tail.out_channels)
+        image = F.pixel_shuffle(residual, chosen.spreading) + anchor(x)
         return image, F.relu(_conv(self.full.keep, y, chosen.history)) if chosen.history else None
 
     def extract(self, architecture: Architecture) -> VsrNet:
@@ -115,14 +117,17 @@ def load_supernet(path: Path) -> Supernet:
 
 def _space_text(space: Space) -> str:
     lists = [space.trunks, space.depths, space.mids, space.kernels, (space.stages,)]
-    if space.histories != (0,):
+    if space.histories != (0,) or space.fine:
         lists.append(space.histories)
+    if space.fine:
+        lists.append((1,))
     return ";".join(",".join(map(str, values)) for values in lists)
 
 
 def _space_of(text: str) -> Space:
     trunks, depths, mids, kernels, stages, *rest = (tuple(map(int, part.split(","))) for part in text.split(";"))
-    return Space(trunks, depths, mids, kernels, stages[0], *rest)
+    histories, fine = (*rest, (0,), (0,))[:2] if len(rest) != 1 else (rest[0], (0,))
+    return Space(trunks, depths, mids, kernels, stages[0], histories, bool(fine[0]))
 
 
 def _conv(conv: nn.Conv2d, x: Tensor, out_channels: int, kernel: int | None = None) -> Tensor:

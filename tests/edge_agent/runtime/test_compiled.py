@@ -8,7 +8,6 @@ import sys
 from functools import lru_cache
 
 import numpy as np
-import onnxruntime
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
@@ -28,6 +27,7 @@ from edge_agent.runtime.backend import BackendOptions, FrameUnfit
 from edge_agent.runtime.npu import NpuDevice
 from edge_agent.runtime.npu.checking import check_profile
 from edge_agent.runtime.registry import backend
+from flows.inference import cpu_session
 from tests.support.models import quality_qdq, single_conv_qdq, vsr_qdq
 
 Image = NDArray[np.uint8]
@@ -226,5 +226,5 @@ def _run(node: object, constants: dict[str, np.generic], inputs: dict[str, Image
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     data = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = cpu_session(data)
     return session.run(None, {name: np.ascontiguousarray(array) for name, array in inputs.items()})[0]
