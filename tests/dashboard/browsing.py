@@ -14,6 +14,7 @@ from tests.dashboard.twin import PASSWORD, Twin
 
 playwright = pytest.importorskip("playwright.sync_api")
 Axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe
+playwright.expect.set_options(timeout=30_000)  # as long as its actions wait; a busy machine is no fault
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SHOTS = Path(__file__).resolve().parents[2] / "build" / "dashboard"
 ARGUMENTS = [
@@ -59,7 +60,8 @@ class Visit:
         self.page.add_init_script(VIOLATIONS)
 
     def shoot(self, name: str) -> None:
-        """Keep a picture of the whole page."""
+        """Keep a picture of the whole page, once it is there: a click returns when the next page begins to load."""
+        self.page.wait_for_load_state()
         SHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
 
@@ -72,12 +74,14 @@ class Visit:
         self.page.wait_for_url(f"{self.site}/")
 
     def accessible(self) -> None:
-        """No rule of axe is broken on what is shown now."""
+        """No rule of axe is broken on the page, once it is there."""
+        self.page.wait_for_load_state()
         found = Axe().run(self.page)
         assert found.violations_count == 0, found.generate_report()
 
     def clean(self) -> None:
-        """Nothing went wrong on this page."""
+        """Nothing went wrong on this page, once it is there."""
+        self.page.wait_for_load_state()
         assert self.errors == []
         assert self.foreign == []
         assert self.page.evaluate("window.violations") == []

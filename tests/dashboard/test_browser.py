@@ -26,7 +26,7 @@ pytestmark = NEEDS_BROWSER
 def test_the_overview_draws_its_chart_under_the_strict_policy(coloured: Visit, scheme: str) -> None:
     coloured.log_in()
     coloured.page.wait_for_selector("[data-drawn=yes] .main-svg")
-    assert coloured.page.locator(".scatterlayer .trace").count() == 5
+    playwright.expect(coloured.page.locator(".scatterlayer .trace")).to_have_count(5)
     position = coloured.page.evaluate("getComputedStyle(document.querySelector('.main-svg')).position")
     assert position == "absolute"  # Plotly's own style sheet is in force
     coloured.shoot(f"overview-{scheme}")
@@ -35,7 +35,7 @@ def test_the_overview_draws_its_chart_under_the_strict_policy(coloured: Visit, s
 
 def test_live_parts_refresh_alone(visit: Visit, twin: Twin) -> None:
     visit.log_in()
-    assert visit.page.locator("article.rollout").first.get_by_text("running").count() == 1
+    playwright.expect(visit.page.locator("article.rollout").first.get_by_text("running")).to_have_count(1)
     twin.rollouts["r-2"] = twin.rollouts["r-2"].model_copy(update={"state": RolloutState.COMPLETED, "stage": 2})
     playwright.expect(visit.page.locator("article.rollout").first).to_contain_text("completed", timeout=8_000)
     playwright.expect(visit.page.locator("svg.loop.wide")).to_contain_text("completed", timeout=8_000)
@@ -53,7 +53,7 @@ def test_pause_resume_and_roll_back_by_keyboard_and_mouse(visit: Visit, twin: Tw
         visit.page.get_by_label("Reason").press("Tab")
         visit.page.keyboard.press("Enter")
         visit.page.wait_for_url(f"{visit.site}/console/rollouts/r-2")
-        assert visit.page.get_by_role("heading", level=1).get_by_text(after).count() == 1
+        playwright.expect(visit.page.get_by_role("heading", level=1).get_by_text(after)).to_have_count(1)
     assert [verb for verb, _ in twin.sent] == ["pause", "resume", "rollback"]
     visit.shoot("rollout")
     visit.clean()
@@ -91,7 +91,9 @@ def test_a_service_that_is_down_has_a_state_of_its_own(visit: Visit, twin: Twin)
     twin.down.add("/releases/v1/standing")
     twin.down.add("/builds")
     visit.log_in()
-    assert visit.page.get_by_text("the database does not answer").count() == 3  # fleet and alerts come from one answer
+    playwright.expect(visit.page.get_by_text("the database does not answer")).to_have_count(
+        3
+    )  # fleet and alerts come from one answer
     visit.shoot("partial")
     visit.clean()
 
@@ -103,6 +105,6 @@ def test_log_out_works_without_script(browser: playwright.Browser, site: str) ->
         tab.page.get_by_text("Use an access token").click()
         tab.page.get_by_label("Token").fill(TOKEN)
         tab.page.get_by_role("button", name="Use token").click()
-        assert tab.page.get_by_text("Cohorts as a table").is_visible()
+        playwright.expect(tab.page.get_by_text("Cohorts as a table")).to_be_visible()
         tab.page.get_by_role("button", name="Sign out").click()
-        assert tab.page.get_by_role("heading", name="Sign in").is_visible()
+        playwright.expect(tab.page.get_by_role("heading", name="Sign in")).to_be_visible()

@@ -101,7 +101,7 @@ def test_a_release_is_rolled_back_by_keyboard_without_script(
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         page.wait_for_url(f"{site}/console/rollouts/r-2")
-        assert page.get_by_role("heading", level=1).get_by_text("rolled back").count() == 1
+        playwright.expect(page.get_by_role("heading", level=1).get_by_text("rolled back")).to_have_count(1)
         assert twin.sent == [("rollback", "complaints from the field")]
 
 
@@ -111,8 +111,8 @@ def test_devices_are_searched_and_opened(visit: Visit) -> None:
     visit.page.get_by_label("Id begins with").fill("d-23")
     visit.page.get_by_label("Id begins with").press("Enter")
     visit.page.get_by_role("link", name="d-231").click()
-    assert visit.page.get_by_role("heading", level=1).text_content() == "d-231"
-    assert visit.page.get_by_role("link", name="Kill switch…").count() == 0
+    playwright.expect(visit.page.get_by_role("heading", level=1)).to_have_text("d-231")
+    playwright.expect(visit.page.get_by_role("link", name="Kill switch…")).to_have_count(0)
     visit.clean()
 
 
@@ -121,10 +121,12 @@ def test_the_search_of_a_model_is_drawn_with_its_front_its_choice_and_its_limit(
     coloured.page.get_by_role("link", name="Models").click()
     coloured.page.get_by_role("link", name="2026.11.3").click()
     coloured.page.wait_for_selector("[data-drawn=yes] .main-svg")
-    assert coloured.page.locator(".scatterlayer .trace").count() == 3
-    assert coloured.page.locator(".annotation-text").text_content() == "limit 1.04"
+    playwright.expect(coloured.page.locator(".scatterlayer .trace")).to_have_count(3)
+    playwright.expect(coloured.page.locator(".annotation-text")).to_have_text("limit 1.04")
     coloured.page.get_by_text("Networks as a table").click()
-    assert coloured.page.get_by_role("table", name="Networks of the search").get_by_role("row").count() == 58
+    playwright.expect(
+        coloured.page.get_by_role("table", name="Networks of the search").get_by_role("row")
+    ).to_have_count(58)
     coloured.accessible()
     coloured.shoot(f"model-search-drawn-{scheme}")
     coloured.clean()
@@ -147,12 +149,13 @@ def test_a_token_is_made_and_another_session_ended(visit: Visit, twin: Twin) -> 
     other = str(twin.enter("operator")["token"])
     visit.log_in("operator")
     visit.page.get_by_role("link", name="operator (operator)").click()
-    assert visit.page.get_by_role("rowheader", name=EVIL).count() == 2  # shown as text
+    playwright.expect(visit.page.get_by_role("rowheader", name=EVIL)).to_have_count(2)  # shown as text
     visit.page.get_by_role("button", name=f"End {EVIL}").click()
+    playwright.expect(visit.page.get_by_role("rowheader", name=EVIL)).to_have_count(1)
     assert other not in twin.sessions
     visit.page.get_by_label("what is it for").fill("nightly report")
     visit.page.get_by_role("button", name="Make the token").click()
-    assert visit.page.locator("#made").text_content() == "el_00aa_shown-once"
+    playwright.expect(visit.page.locator("#made")).to_have_text("el_00aa_shown-once")
     visit.accessible()
     visit.clean()
 
@@ -171,7 +174,7 @@ def test_the_page_speaks_the_browsers_language(
 ) -> None:
     for tab in open_visit(browser, site, locale=locale):
         tab.page.goto(f"{site}/login")
-        assert tab.page.get_by_role("heading", level=1).text_content() == heading
+        playwright.expect(tab.page.get_by_role("heading", level=1)).to_have_text(heading)
         tab.accessible()
 
 

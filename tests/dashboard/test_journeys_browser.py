@@ -90,7 +90,7 @@ def test_two_bundles_are_compared(visit: Visit) -> None:
         visit.page.get_by_role("checkbox", name=name).check()
     visit.page.get_by_role("button", name="Compare the two").click()
     playwright.expect(visit.page.locator("main")).to_contain_text("npu-4t/model 360x640")
-    assert visit.page.get_by_text("slower").count() + visit.page.get_by_text("faster").count() > 0
+    playwright.expect(visit.page.get_by_text("slower").or_(visit.page.get_by_text("faster")).first).to_be_visible()
     visit.accessible()
     visit.shoot("journey-compared")
     visit.clean()
@@ -104,7 +104,7 @@ def test_an_administrator_lets_somebody_in_who_then_chooses_a_password(visit: Vi
     visit.page.get_by_label("Role").select_option("releaser")
     visit.page.get_by_label("Reason").fill("joined us")
     visit.page.get_by_role("button", name="Make the account").click()
-    assert visit.page.locator("#one-time").text_content() == ONE_TIME
+    playwright.expect(visit.page.locator("#one-time")).to_have_text(ONE_TIME)
     visit.accessible()
     visit.shoot("journey-one-time")
     visit.page.get_by_role("link", name="To the account").click()
@@ -114,7 +114,7 @@ def test_an_administrator_lets_somebody_in_who_then_chooses_a_password(visit: Vi
     visit.page.get_by_role("button", name="Change role").click()
     visit.page.wait_for_url(f"{visit.site}/console/accounts/bo")
     assert twin.roles["bo"] == "viewer"
-    assert EVIL not in visit.page.inner_text("h1")
+    playwright.expect(visit.page.get_by_role("heading", level=1)).not_to_contain_text(EVIL)
     visit.page.get_by_role("button", name="Sign out").click()
     visit.page.get_by_role("heading", name="Sign in").wait_for()
     visit.page.get_by_label("Name").fill("bo")

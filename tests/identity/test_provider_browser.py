@@ -48,17 +48,17 @@ def test_a_person_goes_to_the_provider_and_comes_back_signed_in(browser: playwri
         page.get_by_role("link", name="Sign in with Example ID").click()
         page.get_by_role("button", name="u-ada").click()
         page.wait_for_url(f"{site}/")
-        assert page.get_by_role("link", name="ada (admin)").count() == 1
+        playwright.expect(page.get_by_role("link", name="ada (admin)")).to_have_count(1)
         cookies = {cookie["name"]: cookie for cookie in page.context.cookies(site)}
         assert cookies["edgeloop_session"]["sameSite"] == "Strict"
         assert "edgeloop_sign_in" not in cookies
         page.goto(f"{site}/console/account")
-        assert page.get_by_role("cell", name="provider").count() == 1
-        assert page.get_by_label("Present password").count() == 0
+        playwright.expect(page.get_by_role("cell", name="provider")).to_have_count(1)
+        playwright.expect(page.get_by_label("Present password")).to_have_count(0)
         page.get_by_role("button", name="Sign out").click()
         page.get_by_role("heading", name="Sign in").wait_for()
         page.goto(site)
-        assert page.get_by_role("heading", name="Sign in").count() == 1
+        playwright.expect(page.get_by_role("heading", name="Sign in")).to_have_count(1)
 
 
 def test_whoever_the_provider_knows_but_we_do_not_is_told_so(browser: playwright.Browser, site: str) -> None:
@@ -79,5 +79,5 @@ def test_an_answer_that_another_browser_began_opens_nothing(browser: playwright.
             attacker.page.get_by_role("button", name="u-ada").click(no_wait_after=True)
         for victim in open_visit(browser, site):
             victim.page.goto(caught.value.url)
-            assert victim.page.get_by_role("alert").count() == 1
+            playwright.expect(victim.page.get_by_role("alert")).to_have_count(1)
             assert "edgeloop_session" not in {cookie["name"] for cookie in victim.page.context.cookies(site)}
