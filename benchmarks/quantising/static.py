@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 from torch import Tensor
+
+from benchmarks.quantising.quiet import errors_only
 
 METHODS = {
     "ort_minmax": CalibrationMethod.MinMax,
@@ -37,10 +38,10 @@ def static(model: bytes, batches: Sequence[Tensor], method: str, folder: Path) -
     """The model quantised with calibration `method`; `folder` takes the files that it works with."""
     given, made = folder / "float.onnx", folder / "static.onnx"
     given.write_bytes(model)
-    logging.getLogger().setLevel(logging.ERROR)
-    quantize_static(
-        str(given), str(made), _Batches(batches), quant_format=QuantFormat.QDQ, per_channel=True,
-        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, calibrate_method=METHODS[method],
-        extra_options={"CalibPercentile": 99.999},
-    )  # fmt: skip
+    with errors_only():
+        quantize_static(
+            str(given), str(made), _Batches(batches), quant_format=QuantFormat.QDQ, per_channel=True,
+            activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, calibrate_method=METHODS[method],
+            extra_options={"CalibPercentile": 99.999},
+        )  # fmt: skip
     return made.read_bytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,6 +14,8 @@ import onnx
 import torch
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from torch import nn
+
+from benchmarks.quantising.quiet import errors_only
 
 SIZE = (24, 32)
 
@@ -86,8 +87,7 @@ def exported(name: str) -> bytes:
 @lru_cache
 def quantized(name: str, form: str, activations: str, per_channel: bool) -> bytes:
     """The same through ``quantize_static``: form QDQ or QOperator, activations u8 or s8."""
-    logging.getLogger().setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    with errors_only(), tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         source, target = Path(folder) / "float.onnx", Path(folder) / "quantized.onnx"
         source.write_bytes(exported(name))

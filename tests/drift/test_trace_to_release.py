@@ -106,6 +106,7 @@ def test_an_alarm_its_flow_its_build_and_its_rollout_are_one_trace(
             platform.register_bundle(BundleRegistration(build_id=build.id))
             rollout = platform.start_rollout(RolloutRequest(digest=ended.digest, reason="retrained"), "rollout-a1")
     platform.close()
+    live_server.settle()
     stop_spans()
 
     assert rollout.id

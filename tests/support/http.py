@@ -81,6 +81,14 @@ class LiveServer:
             time.sleep(0.02)
         return self
 
+    def settle(self) -> None:
+        """Wait until no request is in work: an answer is here before the server has written down what it did."""
+        deadline = time.monotonic() + 20
+        while self._server.server_state.tasks:
+            if time.monotonic() > deadline:
+                raise RuntimeError("the application is still at work after 20 s")
+            time.sleep(0.005)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
