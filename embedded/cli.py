@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 import time
 from pathlib import Path
 from types import FrameType
@@ -22,6 +21,7 @@ from embedded.supervisor import Platform
 
 DEFAULT_STATE = Path(".edgeloop")
 NOT_RUNNING = 3
+ASKED_S = 0.5
 
 StateOption = Annotated[Path, typer.Option("--state", help="Folder that holds everything the platform keeps.")]
 
@@ -35,16 +35,16 @@ def up(
 ) -> None:
     """Start the platform on this machine; Ctrl-C stops it. Everything it knows stays in the state folder."""
     console = Console(stderr=True)
-    end = threading.Event()
-    _raise_on_terminate()
     begun = time.monotonic()
     try:
+        asked = Asked()
         platform = Platform(
             state, port, without=without or (), say=lambda line: _tell(console, time.monotonic() - begun, line)
         )
         with platform:
             _welcome(console, platform.info, state)
-            end.wait()
+            asked.wait()
+        console.print("stopped")
     except KeyboardInterrupt:
         console.print("stopped")
     except EmbeddedError as error:
@@ -77,14 +77,28 @@ def status(
         raise typer.Exit(NOT_RUNNING)
 
 
-def _raise_on_terminate() -> None:
-    """Treat SIGTERM like Ctrl-C, so that both stop everything in order."""
+class Asked:
+    """Whether somebody asked to end, by Ctrl-C or SIGTERM; both stop everything in order.
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    The interrupt that a signal raises can be lost: whoever clears up (a finaliser, a callback from C) reports it and
+    goes on. So it is remembered, and `wait` returns at once.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        signal.signal(signal.SIGINT, self._ask)
+        signal.signal(signal.SIGTERM, self._ask)
+
+    def wait(self) -> None:
+        """Return when somebody asked, also before. Raises KeyboardInterrupt when that happens meanwhile."""
+        while not self._asked:  # not an event: its lock may be held when the signal comes
+            time.sleep(ASKED_S)
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        self._asked = True
+        if number == signal.SIGTERM:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
 
 
 def _tell(console: Console, seconds: float, line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from embedded.cli import Asked
 from embedded.environment import ROOT
 from embedded.errors import ChildFailed, EmbeddedError
 from embedded.plan import OPTIONAL, answers
@@ -106,3 +108,22 @@ def test_a_child_that_cannot_start_ends_the_attempt_with_its_log_and_leaves_noth
         platform.start()
     assert platform.children == {}
     assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_a_finaliser_swallows_still_ends_the_platform(number: signal.Signals) -> None:
+    class Swallows:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), number)
+            time.sleep(0.01)
+
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        asked = Asked()
+        one = Swallows()
+        del one  # the interrupt is raised in there, and reported only
+        asked.wait()
+    finally:
+        for one_number, handler in before.items():
+            signal.signal(one_number, handler)
