@@ -24,6 +24,7 @@ from benchmarks.teaching.eta import Eta, part
 from benchmarks.teaching.kept import Json
 from benchmarks.teaching.stages import STAGES
 from edgeloop.figures import Figure
+from flows.tasks.device import VARIABLE as DEVICE
 
 SEEDS = (1, 2, 3)
 ANCHOR_GAIN = {"person": 5.5, "carphone": 3.0, "bikes": None}
@@ -36,6 +37,7 @@ Found = Mapping[int, Json]
 
 def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
     """All figures of the chosen stages and seeds."""
+    os.environ[DEVICE] = "cpu"  # budgets are CPU seconds
     names, seeds = chosen_stages(), chosen_seeds()
     eta, found = Eta(tell), {name: dict[int, Json]() for name in names}
     steps = [(seed, name) for seed in seeds for name in names]

@@ -20,6 +20,7 @@ from benchmarks.peers.environment import PeerFailed
 from benchmarks.quantising.cache import Json
 from benchmarks.quantising.rows import METHODS, PEERS, WAYS, Seed
 from edgeloop.figures import Figure, at_least, at_most, exactly
+from flows.tasks.device import VARIABLE as DEVICE
 
 VARIABLE, SEEDS = "EDGELOOP_QAT_SEEDS", (1, 2, 3)
 START_CPU_S = 540.0
@@ -43,6 +44,7 @@ class Found:
 
 def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
     """All figures, stage by stage and seed by seed."""
+    os.environ[DEVICE] = "cpu"  # where the peers train
     seeds = tuple(int(one) for one in os.environ.get(VARIABLE, "").split(",") if one.strip()) or SEEDS
     return figures(measure([Seed(number) for number in seeds], tell), len(seeds))
 

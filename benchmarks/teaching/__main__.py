@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 
 from benchmarks.teaching.eta import Eta
 from benchmarks.teaching.stages import STAGES
+from flows.tasks.device import VARIABLE as DEVICE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("stage", choices=list(STAGES))
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
+    os.environ[DEVICE] = "cpu"  # budgets are CPU seconds
     found = STAGES[given.stage](given.seed, Eta(_show))
     sys.stderr.write("\n")
     sys.stdout.write(json.dumps(found, indent=1) + "\n")

@@ -21,6 +21,7 @@ from flows.quant.adaround import adaround
 from flows.quant.calibrate import Grid, calibrate
 from flows.quant.export import Agreement, ExportError, proven
 from flows.quant.stages import FACTORS, StagePlan, train_in_stages
+from flows.tasks.device import CPU, on_training_device
 from flows.tasks.task import Task
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.metrics import Metrics, evaluate
@@ -101,14 +102,15 @@ def qat(
     if chosen.adaround and chosen.plan is None:
         adaround(network, batches)
     if budget is not None:
-        loss = _Loss(task, network, net.eval(), normal, hard, settings, chosen.teacher)
-        if chosen.plan is None:
-            _train(network, loss, budget, settings, progress, checkpoint)
-        else:
-            train_in_stages(
-                network, loss, batches, budget, rate=settings.rate, plan=chosen.plan, seed=settings.seed,
-                checkpoint=checkpoint, progress=progress,
-            )  # fmt: skip
+        with on_training_device(net.eval()) as device:
+            loss = _Loss(task, network, net, normal, hard, settings, chosen.teacher, device)
+            if chosen.plan is None:
+                _train(network, loss, budget, settings, progress, checkpoint)
+            else:
+                train_in_stages(
+                    network, loss, batches, budget, rate=settings.rate, plan=chosen.plan, seed=settings.seed,
+                    checkpoint=checkpoint, progress=progress,
+                )  # fmt: skip
     model, found = proven(network, task.export(network), _proof_frames(normal, hard))
     return Quantised(network.eval(), model, grids, found)
 
@@ -146,9 +148,10 @@ class _Loss:
     hard: PairSet | None
     settings: TrainSettings
     share: float
+    device: torch.device = CPU
 
     def __call__(self, _step: int, random: np.random.Generator) -> Tensor:
-        low, high, level = mixed_batch(self.normal, self.hard, self.settings, random)
+        low, high, level = mixed_batch(self.normal, self.hard, self.settings, random, self.device)
         if self.share:
             with torch.no_grad():
                 high = (1.0 - self.share) * high + self.share * self.teacher(low)
@@ -163,19 +166,19 @@ def _train(
     progress: Progress | None,
     checkpoint: Path | None,
 ) -> None:
-    loop = Loop(
-        parameters_of(network),
-        budget,
-        rate=settings.rate,
-        decay=0.99,
-        groups=FACTORS,
-        checkpoint=checkpoint,
-        progress=progress,
-        random=np.random.default_rng(settings.seed + 1),
-    )
-    with one_thread():
+    with one_thread(), on_training_device(network):
+        loop = Loop(
+            parameters_of(network),
+            budget,
+            rate=settings.rate,
+            decay=0.99,
+            groups=FACTORS,
+            checkpoint=checkpoint,
+            progress=progress,
+            random=np.random.default_rng(settings.seed + 1),
+        )
         loop.run(lambda step, _share: loss(step, loop.random))
-    loop.use_average()
+        loop.use_average()
 
 
 def _proof_frames(normal: PairSet, hard: PairSet | None) -> Frames:

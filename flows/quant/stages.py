@@ -23,10 +23,11 @@ from torch import Tensor, nn
 
 from flows.quant.adaround import Rounding, adaround
 from flows.quant.lsq import ActivationQuantizer, QuantConv2d, set_enabled
+from flows.tasks.device import on_training_device
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 
 LossOf = Callable[[int, np.random.Generator], Tensor]
-"""Loss of one step, given its number counted over all stages and a source of random numbers."""
+"""Loss of one step on the training device, given its number over all stages and a source of random numbers."""
 
 FACTORS = {"log_scale": 0.1, "shift": 100.0}
 """Rates relative to those of weights. Scales are logarithms; a zero point is counted in steps of its grid."""
@@ -140,13 +141,13 @@ def _run(
             grid.learn_zero_point()
     for conv in _convs(network):
         conv.log_scale.requires_grad_(scales)
-    loop = Loop(
-        parameters_of(network), budget, rate, decay=0.99, groups=FACTORS, checkpoint=checkpoint, progress=progress,
-        random=random,
-    )  # fmt: skip
-    with one_thread():
+    with one_thread(), on_training_device(network):
+        loop = Loop(
+            parameters_of(network), budget, rate, decay=0.99, groups=FACTORS, checkpoint=checkpoint, progress=progress,
+            random=random,
+        )  # fmt: skip
         loop.run(lambda step, _share: loss_of(first + step, loop.random))
-    loop.use_average()
+        loop.use_average()
     return first + loop.step
 
 

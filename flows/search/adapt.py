@@ -16,6 +16,7 @@ from torch import Tensor
 
 from flows.data.pairs import PairSet
 from flows.tasks.batches import autocast, to_batch
+from flows.tasks.device import on_training_device
 from flows.tasks.elastic import ElasticNet
 from flows.tasks.task import Task
 from flows.tasks.training import Budget, Loop, Progress, one_thread
@@ -44,26 +45,26 @@ def adapt_supernet(
     if inherited.history:
         chosen = replace(chosen, frames=FRAMES)
     supernet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # stub lacks the keyword-only form
-    trained = task.stage_parameters(supernet, affected)
-    loop = Loop(
-        trained, budget, rate=chosen.rate, progress=progress, checkpoint=checkpoint,
-        random=np.random.default_rng(chosen.seed),
-    )  # fmt: skip
     largest = _filled(supernet, inherited, affected, largest=True)
     smallest = _filled(supernet, inherited, affected, largest=False)
 
-    def loss_of(_step: int, _share: float) -> Tensor:
-        low, high = _mixed_batch(normal, hard, chosen, loop.random)
-        loss = torch.zeros(())
-        for architecture in (largest, smallest, _random(supernet, inherited, affected, loop.random)):
-            with autocast():
-                output = supernet(low, architecture)
-            loss = loss + task.search_loss(output, high)
-        return loss
+    with one_thread(), clips_of(supernet, chosen.clip), on_training_device(supernet) as device:
+        loop = Loop(
+            task.stage_parameters(supernet, affected), budget, rate=chosen.rate, progress=progress,
+            checkpoint=checkpoint, random=np.random.default_rng(chosen.seed),
+        )  # fmt: skip
 
-    with one_thread(), clips_of(supernet, chosen.clip):
+        def loss_of(_step: int, _share: float) -> Tensor:
+            low, high = _mixed_batch(normal, hard, chosen, loop.random, device)
+            loss = low.new_zeros(())
+            for architecture in (largest, smallest, _random(supernet, inherited, affected, loop.random)):
+                with autocast(device):
+                    output = supernet(low, architecture)
+                loss = loss + task.search_loss(output, high)
+            return loss
+
         loop.run(loss_of)
-    loop.use_average()
+        loop.use_average()
     return supernet
 
 
@@ -87,12 +88,12 @@ def _replaced(inherited: Architecture, stages: dict[int, Stage]) -> Architecture
 
 
 def _mixed_batch(
-    normal: PairSet, hard: PairSet, settings: TrainSettings, random: np.random.Generator
+    normal: PairSet, hard: PairSet, settings: TrainSettings, random: np.random.Generator, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     if settings.clip > 1:
-        low, high, _ = mixed_batch(normal, hard, settings, random)
+        low, high, _ = mixed_batch(normal, hard, settings, random, device)
         return low, high
     count = round(settings.batch * settings.hard_share)
     easy = normal.patches(settings.batch - count, settings.patch, random)
     tough = hard.patches(count, settings.patch, random)
-    return to_batch(np.concatenate((easy[0], tough[0])), np.concatenate((easy[1], tough[1])))
+    return to_batch(np.concatenate((easy[0], tough[0])), np.concatenate((easy[1], tough[1])), device)

@@ -1,7 +1,7 @@
 """One training loop for all tasks: budgeted, resumable, with a moving average of the weights.
 
 The budget is counted in CPU seconds of this thread (the box may be shared) with a wall-clock cap, or in steps when
-a run must be repeatable. The learning rate follows the spent share of the budget: linear warm-up over 3 %, then
+a run must be repeatable. On a GPU a thread's CPU time says little, so there the seconds are those of the wall. The learning rate follows the spent share of the budget: linear warm-up over 3 %, then
 cosine to 2 %. A checkpoint holds everything needed to go on: weights, optimiser, average, share spent, random state.
 
 A loss or a gradient that is not finite never reaches the weights: the run goes back to the last good state, draws other
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from flows.errors import TrainingError
 from flows.storage import write_whole
 from flows.tasks.curve import Curve, curve_of
+from flows.tasks.device import CPU
 
 __all__ = ["Budget", "Loop", "Progress", "TrainingError", "one_thread", "parameters_of"]
 
@@ -96,11 +97,12 @@ class Loop:
         """Train until the budget is spent; returns the smoothed loss. Average weights are in `average`."""
         self._resume()
         last_report = min((point[1] for point in self.curve.points[-1:]), default=-1.0)
-        cpu, wall = time.thread_time() - self._cpu, time.monotonic() - self._wall
+        seconds = time.monotonic if self._device.type == "cuda" else time.thread_time
+        cpu, wall = seconds() - self._cpu, time.monotonic() - self._wall
         while (share := self.budget.spent(self._cpu, self._wall, self.step)) < 1.0:
             self._set_rate(share)
             value = self._one_step(loss_of, share)
-            self._cpu, self._wall = time.thread_time() - cpu, time.monotonic() - wall
+            self._cpu, self._wall = seconds() - cpu, time.monotonic() - wall
             if value is None:
                 continue
             self._smooth = value if math.isnan(self._smooth) else 0.99 * self._smooth + 0.01 * value
@@ -114,8 +116,12 @@ class Loop:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU seconds spent so far, over all processes that worked on this run."""
+        """CPU seconds (on a GPU: seconds) spent so far, over all processes that worked on this run."""
         return self._cpu
+
+    @property
+    def _device(self) -> torch.device:
+        return next((value.device for value in self.parameters.values()), CPU)
 
     def restart(self) -> None:
         """Forget average and moments, after parameters were rearranged by hand."""
@@ -207,7 +213,9 @@ class Loop:
         with torch.no_grad():
             for name, value in self.parameters.items():
                 value.copy_(state["parameters"][name])
-        self.average = {name: value.clone() for name, value in state["average"].items()}
+        self.average = {
+            name: value.to(self.parameters[name].device, copy=True) for name, value in state["average"].items()
+        }
         self._optimiser.load_state_dict(copy.deepcopy(state["optimiser"]))
         self.step, self._smooth = state["step"], state["smooth"]
         self.curve = Curve([tuple(point) for point in state["curve"]], state["retreats"])
@@ -219,7 +227,7 @@ class Loop:
         if self.checkpoint is None or not self.checkpoint.exists():
             return
         try:
-            state = torch.load(self.checkpoint, weights_only=True)
+            state = torch.load(self.checkpoint, weights_only=True, map_location=CPU)
             fits = set(state["parameters"]) == set(self.parameters)
         except Exception as error:  # whatever torch makes of a damaged file
             reason = str(error).partition("\n")[0][:200]

@@ -93,10 +93,16 @@ class Critic:
 class Perceiver:
     """The added loss of one run. `companions` are what a checkpoint must keep."""
 
-    def __init__(self, wanted: Perception, seed: int, frames: int = CLIP_FRAMES) -> None:
+    def __init__(
+        self, wanted: Perception, seed: int, frames: int = CLIP_FRAMES, device: torch.device | None = None
+    ) -> None:
         self.wanted, self.frames = wanted, frames
         self._critic = Critic(wanted.critic_rate, seed) if wanted.adversarial else None
         self._lpips = Lpips() if wanted.lpips else None
+        judges: tuple[nn.Module | None, ...] = (self._lpips, self._critic.net if self._critic else None)
+        for judge in judges:
+            if judge is not None:
+                judge.to(device)
 
     @property
     def companions(self) -> dict[str, nn.Module | torch.optim.Optimizer]:

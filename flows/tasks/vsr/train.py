@@ -18,6 +18,7 @@ from torch.nn.utils import parametrize
 
 from flows.data.pairs import PairSet
 from flows.tasks.batches import autocast, to_batch
+from flows.tasks.device import CPU, on_training_device
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
 from flows.tasks.vsr.architecture import DEFAULT_SPACE, Architecture, Space
 from flows.tasks.vsr.branches import branch, fold
@@ -124,35 +125,39 @@ def train_supernet(
         supernet.full.load_state_dict(inherit(parent, space.largest).state_dict())
     if settings.branches:
         branch(supernet)
-    loop = _loop(supernet, budget, settings, progress, checkpoint)
     warm_up = 0.0 if parent is not None else settings.max_first
 
-    def students() -> tuple[Architecture, ...]:
-        middle = parent.architecture if parent is not None else space.sample(loop.random)
-        return space.smallest, middle, space.sample(loop.random)
+    def students(random: np.random.Generator) -> tuple[Architecture, ...]:
+        middle = parent.architecture if parent is not None else space.sample(random)
+        return space.smallest, middle, space.sample(random)
 
-    def loss_of(step: int, share: float) -> Tensor:
+    def loss_of(loop: Loop, device: torch.device, share: float) -> Tensor:
         sandwich = share >= warm_up
         if sandwich and parent is None and "sorted" not in loop.marks:
             supernet.sort_channels()
             loop.restart()
             loop.marks.add("sorted")
-        low, high, level = mixed_batch(normal, None, settings, loop.random)
-        with autocast():
+        low, high, level = mixed_batch(normal, None, settings, loop.random, device)
+        with autocast(device):
             teacher = supernet(low)
         loss = relative_loss(teacher, high, level)
         if not sandwich:
             return loss
         soft = 0.5 * (high + teacher.detach().float())
-        for chosen in students():
-            with autocast():
+        for chosen in students(loop.random):
+            with autocast(device):
                 student = supernet(low, chosen)
             loss = loss + relative_loss(student, soft, level)
         return loss
 
-    with one_thread(), clips_of(supernet, settings.clip):
-        loop.run(_each_kernel_once(loss_of) if settings.branches else loss_of)
-    loop.use_average()
+    with one_thread(), clips_of(supernet, settings.clip), on_training_device(supernet) as device:
+        loop = _loop(supernet, budget, settings, progress, checkpoint)
+
+        def step(_step: int, share: float) -> Tensor:
+            return loss_of(loop, device, share)
+
+        loop.run(_each_kernel_once(step) if settings.branches else step)
+        loop.use_average()
     fold(supernet)
     return supernet
 
@@ -184,20 +189,20 @@ def _fit(
     progress: Progress | None,
     checkpoint: Path | None,
 ) -> None:
-    loop = _loop(net, budget, settings, progress, checkpoint)
-    perceiver = Perceiver(settings.perception, settings.seed, settings.clip)
-    loop.companions.update(perceiver.companions)
-
-    def loss_of(step: int, share: float) -> Tensor:
-        low, high, level = mixed_batch(normal, hard, settings, loop.random)
-        with autocast():
-            output = net(low)
-        return relative_loss(output, high, level) + perceiver.loss(output, high, level, share)
-
     net.train()
-    with one_thread(), clips_of(net, settings.clip):
+    with one_thread(), clips_of(net, settings.clip), on_training_device(net) as device:
+        loop = _loop(net, budget, settings, progress, checkpoint)
+        perceiver = Perceiver(settings.perception, settings.seed, settings.clip, device)
+        loop.companions.update(perceiver.companions)
+
+        def loss_of(_step: int, share: float) -> Tensor:
+            low, high, level = mixed_batch(normal, hard, settings, loop.random, device)
+            with autocast(device):
+                output = net(low)
+            return relative_loss(output, high, level) + perceiver.loss(output, high, level, share)
+
         loop.run(loss_of)
-    loop.use_average()
+        loop.use_average()
 
 
 def _loop(
@@ -215,7 +220,11 @@ def _loop(
 
 
 def mixed_batch(
-    normal: PairSet, hard: PairSet | None, settings: TrainSettings, random: np.random.Generator
+    normal: PairSet,
+    hard: PairSet | None,
+    settings: TrainSettings,
+    random: np.random.Generator,
+    device: torch.device = CPU,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Random patches (low, high) and their levels as float tensors; a share `hard_share` of them is from `hard`.
 
@@ -229,7 +238,7 @@ def mixed_batch(
         hard_low, hard_high, hard_level = _drawn(hard, count, frames, settings.patch, random)
         low, high = np.concatenate((low, hard_low)), np.concatenate((high, hard_high))
         level = np.concatenate((level, hard_level))
-    return (*to_batch(low, high), torch.from_numpy(level))
+    return (*to_batch(low, high, device), torch.from_numpy(level).to(device))
 
 
 def _drawn(
