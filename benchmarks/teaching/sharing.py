@@ -33,8 +33,7 @@ SPACE = FINE_SPACE
 CHAIN = tuple(
     SPACE.network(trunk, tuple(Stage(1, mid) if mid else Stage(0, 8) for mid in mids))
     for trunk, mids in (
-        (8, (8, 0, 0, 0)), (8, (16, 8, 0, 0)), (16, (16, 16, 0, 0)), (16, (32, 16, 0, 0)), (16, (32, 32, 16, 0)),
-        (16, (32, 32, 32, 32)),
+        (8, (8, 0, 0)), (8, (16, 8, 0)), (16, (16, 16, 0)), (16, (32, 16, 0)), (16, (32, 32, 16)), (16, (32, 32, 32)),
     )
 )  # fmt: skip
 _CODE = (

@@ -1,8 +1,9 @@
 """One training loop for all tasks: budgeted, resumable, with a moving average of the weights.
 
 The budget is counted in CPU seconds of this thread (the box may be shared) with a wall-clock cap, or in steps when
-a run must be repeatable. On a GPU a thread's CPU time says little, so there the seconds are those of the wall. The learning rate follows the spent share of the budget: linear warm-up over 3 %, then
-cosine to 2 %. A checkpoint holds everything needed to go on: weights, optimiser, average, share spent, random state.
+a run must be repeatable. On a GPU a thread's CPU time says little, so there the seconds are those of the wall. The
+learning rate follows the spent share of the budget: linear warm-up over 3 %, then cosine to 2 %. A checkpoint holds
+everything needed to go on: weights, optimiser, average, share spent, random state.
 
 A loss or a gradient that is not finite never reaches the weights: the run goes back to the last good state, draws other
 patches at half the rate, and gives up after `RETREATS` such steps back. The checkpoint on disk is always a good one.

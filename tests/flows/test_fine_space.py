@@ -25,7 +25,7 @@ from flows.tasks.vsr.supernet import Supernet, load_supernet, save_supernet
 from flows.tasks.vsr.weights import load_net, save_net
 
 LAB = (sys.executable, "-m", "edge_agent.lab")
-SMALL = FINE_SPACE.network(16, (Stage(1, 16), Stage(0, 8), Stage(1, 24), Stage(0, 8)))
+SMALL = FINE_SPACE.network(16, (Stage(1, 16), Stage(0, 8), Stage(1, 24)))
 COARSE = Architecture(16, SMALL.stages)
 
 
@@ -87,7 +87,7 @@ def test_a_slice_computes_what_its_copy_computes() -> None:
 
 def test_wider_and_deeper_networks_begin_as_what_they_inherit() -> None:
     parent, x = _moved(VsrNet(SMALL), 4), torch.rand(1, 3, 12, 16)
-    wider = FINE_SPACE.network(16, (Stage(1, 32), Stage(1, 8), Stage(1, 32), Stage(0, 8)))
+    wider = FINE_SPACE.network(16, (Stage(1, 32), Stage(1, 8), Stage(1, 32)))
     assert contains(wider, SMALL)
     assert not contains(wider, COARSE)
     assert torch.allclose(inherit(parent, wider)(x), parent(x), atol=1e-6)

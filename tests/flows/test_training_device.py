@@ -1,4 +1,4 @@
-"""Where training runs. No GPU is here: torch's `meta` device stands for one, and refuses to mix with the CPU as one does."""
+"""Where training runs. torch's `meta` device stands for a GPU, and refuses to mix with the CPU as one does."""
 
 from __future__ import annotations
 

@@ -191,5 +191,5 @@ WIDE_SPACE = Space(trunks=(8, 16, 24, 32, 48), mids=(8, 16, 24, 32, 48), kernels
 RECURRENT_SPACE = replace(WIDE_SPACE, histories=(0, 8))
 """The same, with or without eight channels that are kept for the next frame."""
 
-FINE_SPACE = Space(trunks=(8, 16), depths=(0, 1), mids=(8, 16, 24, 32), stages=4, fine=True)
+FINE_SPACE = Space(trunks=(8, 16), depths=(0, 1), mids=(8, 16, 24, 32), fine=True)
 """Networks at the frame's own resolution: what a device affords that runs a plain net of six convolutions."""
