@@ -45,6 +45,10 @@ def retrain(
         Path | None,
         typer.Option(help="Calibration set (`edgeloop corpus calibration`) that INT8 ranges must hold too."),
     ] = None,
+    entropy: Annotated[
+        str | None,
+        typer.Option(help="Constants with fewer bits: auto (where worth it), on, off. Devices must read format 4."),
+    ] = None,
     task: Annotated[str | None, typer.Option(help="What is learned; tasks are installed as entry points.")] = None,
     key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the newest run that stopped or failed.")] = False,
@@ -73,7 +77,7 @@ def retrain(
         settings = RetrainSettings.from_environment(
             budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks,
             calibration=str(calibration) if calibration else None,
-            steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None, task=task,
+            steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None, task=task, entropy=entropy,
         )  # fmt: skip
         check_budget(settings)
         chosen = key or (_stopped(_state(state)) if resume else new_key(None))

@@ -26,6 +26,7 @@ PROFILES: Profiles = ((72, 88), (136, 320), (360, 640))
 """Input sizes (rows, columns) that a bundle serves by default."""
 
 TARGETS = ("npu-4t", "npu-2t")
+ENTROPY = ("auto", "on", "off")
 MAX_VIEW_HEIGHT = 400
 _log = logging.getLogger(__name__)
 
@@ -53,6 +54,12 @@ class RetrainSettings:
     asks: str = ""
     calibration: str | None = None
     """Folder of a calibration set that INT8 ranges must hold as well."""
+    entropy: str = "off"
+    """Constants of the bundle written with fewer bits: auto (where that is worth it), on, off."""
+
+    def __post_init__(self) -> None:
+        if self.entropy not in ENTROPY:
+            raise FlowError(f"entropy {self.entropy!r} is no choice; write {', '.join(ENTROPY)}")
 
     @property
     def perception(self) -> Perception:
@@ -65,8 +72,8 @@ class RetrainSettings:
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _UNLICENSED (1),
-        _CALIBRATION, _TASK, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS ("300,1400,200") and then
-        by `changes`.
+        _CALIBRATION, _TASK, _ENTROPY, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS
+        ("300,1400,200") and then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -83,6 +90,7 @@ class RetrainSettings:
             ("unlicensed", lambda text: text.lower() in ("1", "true", "yes")),
             ("asks", str),
             ("calibration", str),
+            ("entropy", str),
             ("task", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")

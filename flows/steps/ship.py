@@ -63,6 +63,7 @@ def build(run: RunContext, hard: Json, proved: Json, release_version: str, searc
         security_epoch=1,
         targets=run.settings.targets,
         profiles=run.settings.profiles,
+        entropy=run.settings.entropy,
         evaluation_sets=tuple(found.id for found in sets),
         parent_build=production.id if production else None,
         float_psnr={name: float(row["float_psnr_rgb"]) for name, row in proved.items()},
