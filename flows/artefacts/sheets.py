@@ -85,8 +85,10 @@ def architecture_sheet(
     }
 
 
-def accuracy_report(proved: Json, quantised: Json) -> Json:
-    """Float, INT8 and production on held-out clips, with the limit that each row keeps or misses."""
+def accuracy_report(proved: Json, quantised: Json, pruning: Json | None = None) -> Json:
+    """Float, INT8 and production on held-out clips, with the limit that each row keeps or misses; what pruning cost and
+    recovery won back where the run pruned its network.
+    """
     rows = {
         name: {**row, "limit_db": DROP_LIMIT_DB, "ok": row["int8_drop_db"] <= DROP_LIMIT_DB}
         for name, row in sorted(proved.items())
@@ -99,6 +101,7 @@ def accuracy_report(proved: Json, quantised: Json) -> Json:
             name: quantised[name] for name in ("differs_by_lsb", "differing_share", "bytes") if name in quantised
         },
         "units": "dB; int8_drop_db in RGB, gain_db in Y over production",
+        **({"pruning": pruning} if pruning else {}),
     }
 
 

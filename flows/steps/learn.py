@@ -102,7 +102,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     net, start = start_network(run, architecture, pairs)
     run.task.finetune(
         net, pairs.normal, pairs.hard, budget_of(run, Training.FINETUNE),
-        settings=_on_clips(replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception), net),
+        settings=on_clips(replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception), net),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / FINETUNE_CHECKPOINT,
     )  # fmt: skip
@@ -119,11 +119,11 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
 
 def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
-    net = run.task.load(run.folder.read("float.npz"))
+    net = run.task.load(run.folder.read(run.float_weights))
     calibration = read_set(Path(run.settings.calibration)) if run.settings.calibration else None
     quantised = qat(
         net, pairs.normal, pairs.hard, budget_of(run, Training.QAT),
-        settings=_on_clips(replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed), net),
+        settings=on_clips(replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed), net),
         checkpoint=run.folder.path / QAT_CHECKPOINT,
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
         calibration=calibration.batches() if calibration else (), task=run.task,
@@ -151,7 +151,7 @@ def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPa
     return inherited, "production"
 
 
-def _on_clips(settings: TrainSettings, net: nn.Module) -> TrainSettings:
+def on_clips(settings: TrainSettings, net: nn.Module) -> TrainSettings:
     """Where the net has history: settings that draw clips, and the net told so."""
     return replace(settings, frames=clip_frames(net))
 
