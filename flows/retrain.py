@@ -27,8 +27,10 @@ from flows.steps import artefacts, hard, learn, prune, ship
 from flows.steps.budget import check_budget
 from flows.steps.collect import collect
 from flows.steps.context import RetrainSettings, RunContext, open_context
+from flows.steps.evaluation import check_judged
 from flows.steps.hard import TrainingPairs
 from flows.steps.pin import pinned
+from flows.tasks.registry import task_named
 from flows.tracking import Tracker
 
 STEPS = (
@@ -51,6 +53,7 @@ def run_retrain(
     """
     wanted = settings or RetrainSettings.from_environment()
     check_budget(wanted)
+    check_judged(task_named(wanted.task))
     with RunPulse(state / "runs" / key) as pulse:
         run = pinned(open_context(key, state, platform, wanted, progress))
         tracked = tracker or Tracker.from_environment(key, wanted.task)

@@ -27,17 +27,17 @@ RECOVERY = TrainSettings(batch=16, rate=1e-3, hard_share=1 / 4)
 
 @dataclass(frozen=True)
 class Step:
-    """One narrowing: stage, its new width, quality (dB, not trained yet) and cost after it."""
+    """One narrowing: stage, its new width, the task's quality (not trained yet) and the cost after it."""
 
     stage: int
     mid: int
-    psnr: float
+    quality: float
     cost: float
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The narrowed network, not trained yet, the way there, and dB on the judging pairs before and right after it."""
+    """The narrowed network, not trained yet, the way there, and quality on the judging pairs before and after it."""
 
     net: nn.Module
     architecture: Architecture
@@ -48,7 +48,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Pruned:
-    """The recovered network, the way there, and dB on the judging pairs before, right after pruning, and recovered."""
+    """The recovered network, the way there, and quality on the judging pairs before, right after it, and recovered."""
 
     net: nn.Module
     architecture: Architecture
@@ -79,7 +79,7 @@ def prune(
     trained = task.finetune(
         found.net, normal, hard, budget, settings=settings, progress=progress, checkpoint=checkpoint
     )
-    recovered = task.evaluate(trained, judge).psnr_y
+    recovered = task.evaluate(trained, judge).quality
     return Pruned(trained, found.architecture, found.steps, found.before, found.quality, recovered)
 
 
@@ -98,13 +98,13 @@ def cut(
     `cost` may be an operator table's latency, bytes or MACs. `judge` must not be a held-out set: it decides. Raises
     FlowError when not even the narrowest network meets the limit.
     """
-    whole, before = cost(architecture), task.evaluate(net, judge).psnr_y
+    whole, before = cost(architecture), task.evaluate(net, judge).quality
     found, steps = architecture, list[Step]()
     while cost(found) > limit * whole:
-        at, now = cost(found), task.evaluate(task.inherit(net, found), judge).psnr_y
+        at, now = cost(found), task.evaluate(task.inherit(net, found), judge).quality
         best = max(
-            _narrower(found, widths, cost, at, lambda one: task.evaluate(task.inherit(net, one), judge).psnr_y),
-            key=lambda step: (step[1].psnr - now) / (at - step[1].cost),
+            _narrower(found, widths, cost, at, lambda one: task.evaluate(task.inherit(net, one), judge).quality),
+            key=lambda step: (step[1].quality - now) / (at - step[1].cost),
             default=None,
         )
         if best is None:
@@ -115,7 +115,7 @@ def cut(
         found, taken = best
         steps.append(taken)
     narrow = task.inherit(net, found)
-    return Cut(narrow, found, tuple(steps), before, task.evaluate(narrow, judge).psnr_y)
+    return Cut(narrow, found, tuple(steps), before, task.evaluate(narrow, judge).quality)
 
 
 def _narrower(

@@ -112,8 +112,8 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
         "steps": steps,
         "architecture": architecture.to_json(),
         "start": start,
-        "normal_validation": run.task.evaluate(net, pairs.normal_validation).psnr_y,
-        "hard_validation": run.task.evaluate(net, pairs.hard_validation).psnr_y,
+        "normal_validation": run.task.evaluate(net, pairs.normal_validation).quality,
+        "hard_validation": run.task.evaluate(net, pairs.hard_validation).quality,
     }
 
 
@@ -135,8 +135,8 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
         "differs_by_lsb": quantised.agreement.max_lsb,
         "differing_share": quantised.agreement.share,
         "calibration_set": calibration.facts() if calibration else None,
-        "normal_validation": run.task.evaluate(model, pairs.normal_validation).psnr_y,
-        "hard_validation": run.task.evaluate(model, pairs.hard_validation).psnr_y,
+        "normal_validation": run.task.evaluate(model, pairs.normal_validation).quality,
+        "hard_validation": run.task.evaluate(model, pairs.hard_validation).quality,
     }
 
 
@@ -157,9 +157,8 @@ def on_clips(settings: TrainSettings, net: nn.Module) -> TrainSettings:
 
 
 def _validated(run: RunContext, net: nn.Module, pairs: TrainingPairs) -> float:
-    """Mean dB of both conditions on the pairs set aside."""
-    judged = (run.task.evaluate(net, one) for one in (pairs.normal_validation, pairs.hard_validation))
-    return 0.5 * sum(metrics.psnr_y for metrics in judged)
+    """Mean quality of both conditions on the pairs set aside."""
+    return 0.5 * sum(run.task.evaluate(net, one).quality for one in (pairs.normal_validation, pairs.hard_validation))
 
 
 def _search_json(result: SearchResult, inherited: Architecture) -> Json:

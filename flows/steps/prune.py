@@ -54,7 +54,8 @@ def prune(run: RunContext, pairs: TrainingPairs, trained: Json) -> Json:
         run.settings.prune, _judge(pairs), task=run.task,
     )  # fmt: skip
     run.folder.write(PRUNED, run.task.save(found.net))
-    return {"asked": run.settings.prune, "by": run.settings.prune_by, **_told(found, costs)}
+    asked = {"asked": run.settings.prune, "by": run.settings.prune_by}
+    return {**asked, "quality": run.task.quality_name, "unit": run.task.quality_unit, **_told(found, costs)}
 
 
 def recover(run: RunContext, pairs: TrainingPairs, pruned: Json) -> Json:
@@ -71,30 +72,31 @@ def recover(run: RunContext, pairs: TrainingPairs, pruned: Json) -> Json:
     return {
         "steps": steps,
         "architecture": pruned["architecture"],
-        "recovered": run.task.evaluate(net, _judge(pairs)).psnr_y,
-        "normal_validation": run.task.evaluate(net, pairs.normal_validation).psnr_y,
-        "hard_validation": run.task.evaluate(net, pairs.hard_validation).psnr_y,
+        "recovered": run.task.evaluate(net, _judge(pairs)).quality,
+        "normal_validation": run.task.evaluate(net, pairs.normal_validation).quality,
+        "hard_validation": run.task.evaluate(net, pairs.hard_validation).quality,
     }
 
 
 def pruning_sheet(pruned: Json, recovered: Json) -> Json:
-    """Both steps in one table for the reports: what was asked, what is left, dB before, cut and recovered, the way."""
-    kept = ("asked", "by", "latency_ratio", "parameters_ratio", "before", "cut", "narrowings")
+    """Both steps in one table for the reports: what was asked, what is left, quality on the way, and the way."""
+    kept = ("asked", "by", "latency_ratio", "parameters_ratio", "before", "cut", "narrowings", "quality", "unit")
     return {
         **{name: pruned[name] for name in kept},
         "recovered": recovered["recovered"],
         "recovery_steps": recovered["steps"],
-        "units": "dB on the pairs set aside for validation; ratios to the chosen network",
+        "units": f"{pruned['unit']} on the pairs set aside for validation; ratios to the chosen network",
     }
 
 
 def pruning_text(sheet: Json) -> str:
     """The sheet as one sentence."""
+    before, cut, after = (f"{sheet[name]:.2f} {sheet['unit']}" for name in ("before", "cut", "recovered"))
     return (
         f"Pruned to {sheet['latency_ratio']:.2f} of the chosen network's predicted latency and "
         f"{sheet['parameters_ratio']:.2f} of its parameters (asked: {sheet['asked']:g} by {sheet['by']}) in "
-        f"{len(sheet['narrowings'])} narrowings: {sheet['before']:.2f} dB before, {sheet['cut']:.2f} dB cut, "
-        f"{sheet['recovered']:.2f} dB after {sheet['recovery_steps']} steps of recovery."
+        f"{len(sheet['narrowings'])} narrowings: {before} before, {cut} cut, {after} after "
+        f"{sheet['recovery_steps']} steps of recovery."
     )
 
 

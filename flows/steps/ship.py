@@ -42,9 +42,11 @@ def prove(run: RunContext, hard: Json) -> Json:
             "condition": frames.condition,
             "float_psnr_rgb": float_psnr,
             "int8_drop_db": float_psnr - frames.psnr(model),
-            "int8_psnr_y": int8.psnr_y,
-            "parent_psnr_y": parent.psnr_y,
-            "gain_db": int8.psnr_y - parent.psnr_y,
+            "quality": run.task.quality_name,
+            "unit": run.task.quality_unit,
+            "int8_quality": int8.quality,
+            "parent_quality": parent.quality,
+            "gain": int8.quality - parent.quality,
             "flicker": int8.flicker,
             "parent_flicker": parent.flicker,
         }
@@ -210,7 +212,7 @@ def provenance(run: RunContext, build_id: str, mlflow_run: str) -> Provenance:
 def release_notes(run: RunContext, proved: Json, pruning: Json | None = None) -> str:
     """What is better and what it costs, on clips that nothing was trained on, as Markdown."""
     rows = [
-        f"| {name} | {row['condition']} | {row['gain_db']:+.2f} dB | {row['int8_drop_db']:.2f} dB |"
+        f"| {name} | {row['condition']} | {row['gain']:+.2f} {row['unit']} | {row['int8_drop_db']:.2f} dB |"
         for name, row in sorted(proved.items())
     ]
     head = [f"Retrained by run `{run.key}` from `{run.parent.name}`.", ""]
