@@ -88,7 +88,8 @@ def one_run(state: Path, members: np.ndarray, eps: float, settings: Json, kills:
 def trainings(ended: Ended) -> list[tuple[int, int]]:
     """Steps and steps back of each training of a run."""
     folder = ended.state / "runs" / KEY
-    curves = [Curve.load(curve_of(folder / training.value[2])) for training in Training]
+    files = (curve_of(folder / training.value[2]) for training in Training)
+    curves = [Curve.load(file) for file in files if file.exists()]
     return [(curve.steps, curve.retreats) for curve in curves]
 
 
@@ -105,8 +106,8 @@ def run_figures(name: str, ended: Ended) -> list[Figure]:
     ]
     for row in folder.read_json("prove.json").values():
         what = f"{name}.gain.{row['condition']}"
-        unit = f"dB over the parent on held-out clips; INT8 costs {row['int8_drop_db']:.3f} dB"
-        found.append(Figure(what, round(row["gain_db"], 3), unit, "printed", True))
+        unit = f"{row['unit']} over the parent on held-out clips; INT8 costs {row['int8_drop_db']:.3f} dB"
+        found.append(Figure(what, round(row["gain"], 3), unit, "printed", True))
     return found
 
 

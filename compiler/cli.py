@@ -31,7 +31,7 @@ from compiler.errors import CompileError
 from compiler.html import render_page
 from compiler.inspection import facts
 from compiler.measures.views import view_file
-from compiler.options import AUTO, DEFAULT, CompileOptions
+from compiler.options import AUTO, DEFAULT, OFF, CompileOptions
 from compiler.perf import PerfLimits, Tables, judge, read, read_trace, with_trace
 from compiler.rendering import render_comparison, render_inspection, render_report
 from compiler.verifier import Finding, verify_program
@@ -72,8 +72,8 @@ def compile_command(
     ] = DEFAULT.effort_seconds,
     entropy: Annotated[
         str,
-        typer.Option(help="Code constants with fewer bits where that wins: auto, none. Agents must read format 4."),
-    ] = DEFAULT.entropy,
+        typer.Option(help="Code constants with fewer bits: auto (where worth it), on, off. Agents must read format 4."),
+    ] = OFF,
     streams: Annotated[int, typer.Option(help="Frames of so many video streams in one run, 1 to 64.")] = 1,
     meta: Annotated[Path | None, typer.Option(help="JSON object with further fields for meta.json.")] = None,
     release_version: Annotated[str, typer.Option(help="Version of the release.")] = "0.0.0",

@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from compiler.errors import InternalError
 from contracts.npu.errors import DamagedProgram
-from contracts.npu.program import Program
+from contracts.npu.program import ALIGNMENT, Program
 
 LANES = 128
 BITS = 12
 _TOTAL = 1 << BITS
 _LOW = 1 << 16
 _HEAD = 8 + 2 * 256 + 4 * LANES
-_WORTH = 0.97
-"""Coded constants must be smaller than this share of the plain ones, or decoding them is for nothing."""
+WORTH = 0.97
+"""By itself the compiler codes only constants that get smaller than this share, or decoding them is for nothing."""
 
 _MOST = 256 << 20
 
@@ -29,7 +29,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def coded(constants: bytes) -> bytes | None:
-    """The section CODED for these constants, or None where that does not win."""
+    """The section CODED for these constants, or None where it does not take less room in a file."""
     if not constants or len(constants) % LANES:
         return None
     symbols = np.frombuffer(constants, np.uint8)
@@ -37,7 +37,7 @@ def coded(constants: bytes) -> bytes | None:
     states, words = _encode(symbols.reshape(-1, LANES), frequencies)
     head = np.array([len(symbols), len(words)], "<u4").tobytes()
     data = head + frequencies.astype("<u2").tobytes() + states.astype("<u4").tobytes() + words.astype("<u2").tobytes()
-    if len(data) >= _WORTH * len(constants):
+    if -(-len(data) // ALIGNMENT) >= -(-len(constants) // ALIGNMENT):
         return None
     if not np.array_equal(decoded(np.frombuffer(data, np.uint8)), symbols):
         raise InternalError("entropy coder", "decoding does not give back what was coded", "report this model")

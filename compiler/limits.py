@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class CompilerLimits:
     """Counts, extents in elements, sizes in bytes. ``bundle_bytes``: what a bundle has to stay under to pass the gate;
-    only the little kernels give way for it.
+    only the little kernels give way for it. ``decode_ms``: what decoding the constants of one program may add to a load
+    where the compiler chooses by itself, a sixteenth of the time between two frames at 30 a second.
     """
 
     model_bytes: int = 64 * 1024 * 1024
@@ -24,6 +25,7 @@ class CompilerLimits:
     states: int = 8
     targets: int = 16
     bundle_bytes: int = 2_000_000
+    decode_ms: float = 2.0
     name_characters: int = 256
 
 

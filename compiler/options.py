@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from compiler.errors import CompileError
 from compiler.memory.planner import Effort, Patience
 
-AUTO, SAME, NONE = "auto", "same", "none"
+AUTO, SAME, NONE, ON, OFF = "auto", "same", "none", "on", "off"
 _VERSION = re.compile(r"^\d{1,4}(\.\d{1,4}){0,3}$")
 
 
@@ -23,7 +23,8 @@ class CompileOptions:
     grows too large by it), the name of a width, or `none`.
     `effort`: `thorough` searches on for a lower SRAM peak, or a proof that there is none, up to `effort_seconds` for
     each profile; what it finds may then depend on how fast the machine is.
-    `entropy`: `auto` codes constants where that makes them smaller; agents that know no format 4 refuse such a program.
+    `entropy`: `on` codes the constants of every program whose file gets smaller by it, `auto` where that is worth it
+    (`compiler.coding`), `off` (kept as `none`) nowhere. Agents that know no format 4 refuse a program with coded ones.
     """
 
     fuse: bool = True
@@ -45,8 +46,10 @@ class CompileOptions:
             raise CompileError("driver", f"{self.driver!r} is not a version", "write for example 1.2.0")
         if self.effort not in [effort.value for effort in Effort]:
             raise CompileError("effort", f"{self.effort!r} is no effort", "write fast or thorough")
-        if self.entropy not in (AUTO, NONE):
-            raise CompileError("entropy", f"{self.entropy!r} is no choice", "write auto or none")
+        if self.entropy == OFF:
+            object.__setattr__(self, "entropy", NONE)  # one word for it, so that build ids stay what they were
+        if self.entropy not in (AUTO, ON, NONE):
+            raise CompileError("entropy", f"{self.entropy!r} is no choice", "write auto, on or off")
         if not 0 < self.effort_seconds <= 3600:
             raise CompileError("effort seconds", f"{self.effort_seconds:g} s", "give more than 0 and up to 3600")
         if not 1 <= self.streams <= 64:

@@ -52,6 +52,7 @@ def kernel_metadata(
             "operators": operators(program.profiles[0].schedule.graph),
             "unfused": [vars(edge) for edge in report.unfused],
             "changes": list(report.changes),
+            **({"constants": program.coding.note} if program.coding.note else {}),
         }
     return _json({"build_id": build_id, "target": target, "programs": body})
 

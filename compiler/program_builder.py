@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compiler.coding import Coding, chosen
 from compiler.constants import Constants, collect_variants
 from compiler.depth_first import DepthFirst, plan_depth_first
 from compiler.depth_first.stream import lower_stripes
-from compiler.entropy import coded, expanded
+from compiler.entropy import expanded
 from compiler.errors import DoesNotFit, InternalError, UnsupportedModel
 from compiler.importer import SourceGraph, build_graph
 from compiler.ir import Graph, State
@@ -22,7 +23,7 @@ from compiler.memory import MemoryPlan, plan_memory
 from compiler.memory.buffers import naive_peak
 from compiler.memory.planner import Patience
 from compiler.operators.placement import RESIDUAL_FIRST_DRIVER, older
-from compiler.options import AUTO, DEFAULT, CompileOptions
+from compiler.options import DEFAULT, CompileOptions
 from compiler.passes.old_driver import OldDriver
 from compiler.passes.pipeline import NEEDED, OLD_PASSES, PASSES, Fused, fuse
 from compiler.passes.quant_table import QuantTable, QuantTableBuilder
@@ -79,6 +80,8 @@ class CompiledProgram:
     names: tuple[str, ...]
     profiles: tuple[CompiledProfile, ...]
     fused: Fused
+    coding: Coding
+    """How the file holds the constants."""
 
 
 def fuse_profiles(
@@ -118,18 +121,14 @@ def build_program(
     writer = ProgramWriter(spec.name, build_id)
     for done in compiled:
         writer.add_profile(_profile(done, options.streams), done.stream.commands)
-    data = _written(writer, names, constants[variants[0]].data, tables[variants[0]].data, options)
+    shared = constants[variants[0]].data
+    section, coding = chosen(shared, spec, options.entropy)
+    stored = shared if section is None else section
+    data = writer.to_bytes(names, stored, tables[variants[0]].data, coded=section is not None)
     findings = verify_program(expanded(Program.open(data)), spec)
     if findings:
         raise InternalError("verifier", str(findings[0]), "report this model")
-    return CompiledProgram(spec.name, data, names, tuple(compiled), profiles[0].fused)
-
-
-def _written(
-    writer: ProgramWriter, names: Sequence[str], constants: bytes, table: bytes, options: CompileOptions
-) -> bytes:
-    smaller = coded(constants) if options.entropy == AUTO else None
-    return writer.to_bytes(names, constants if smaller is None else smaller, table, coded=smaller is not None)
+    return CompiledProgram(spec.name, data, names, tuple(compiled), profiles[0].fused, coding)
 
 
 def _tables(schedules: Sequence[Schedule], spec: NpuSpec) -> list[QuantTable]:

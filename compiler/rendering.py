@@ -40,6 +40,7 @@ def render_report(console: Console, report: CompileReport) -> None:
     for program in report.programs:
         head = f"{program.target}/{program.program}"
         _lines(console, head, (f"{e.producer} → {e.consumer} stays unfused: {e.reason}" for e in program.unfused))
+        _lines(console, head, [program.coding.note] if program.coding.note else [])
         for profile in program.profiles:
             _lines(console, f"{head} {profile.name}", (*profile.reasons, *profile.notes))
             if profile.effort != "fast":
@@ -65,6 +66,7 @@ def render_inspection(console: Console, view: FileView) -> None:
             _render_profile(console, program, profile)
         edges = (f"{e['producer']} → {e['consumer']} stays unfused: {e['reason']}" for e in program.unfused)
         _lines(console, f"{program.target}/{program.name}", edges)
+        _lines(console, f"{program.target}/{program.name}", [note] if (note := program.constants_note) else [])
     if view.pieces:
         pieces = _table("piece", "bytes")
         for name, length in view.pieces.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from compiler.coding import Coding
 from compiler.importer import SourceGraph
 from compiler.measures.compiled import profile_answers, spilled
 from compiler.passes.base import Unfused
@@ -64,6 +65,7 @@ class ProgramReport:
     unfused: tuple[Unfused, ...]
     changes: tuple[str, ...]
     profiles: tuple[ProfileReport, ...]
+    coding: Coding
     core: str = "big"
     """Which core of the target runs it: big or little."""
 
@@ -115,6 +117,7 @@ def report_program(name: str, source: SourceGraph, compiled: CompiledProgram) ->
         unfused=compiled.fused.unfused,
         changes=compiled.fused.changes,
         profiles=profiles,
+        coding=compiled.coding,
     )
 
 

@@ -1,7 +1,8 @@
 """Flow `retrain`: from hard clusters to a running rollout, without a person.
 
 collect -> hard set -> study -> operator table -> search -> train -> quantise -> prove -> build and gate -> register
-the training set -> keep the generation -> release. Every step leaves an artefact in the run folder and is skipped
+the training set -> keep the generation -> release. A run that is asked for it cuts the trained network and lets it
+recover before it is quantised (`flows.steps.prune`). Every step leaves an artefact in the run folder and is skipped
 when that is there, so a killed run goes on where it stood. Truth lives in the run folder and in the platform's
 database; Prefect and MLflow may lose or repeat anything.
 """
@@ -22,12 +23,14 @@ from flows.lineage import described, lineage
 from flows.platform import Platform
 from flows.run_folder import Json
 from flows.run_pulse import RunPulse
-from flows.steps import artefacts, hard, learn, ship
+from flows.steps import artefacts, hard, learn, prune, ship
 from flows.steps.budget import check_budget
 from flows.steps.collect import collect
 from flows.steps.context import RetrainSettings, RunContext, open_context
+from flows.steps.evaluation import check_judged
 from flows.steps.hard import TrainingPairs
 from flows.steps.pin import pinned
+from flows.tasks.registry import task_named
 from flows.tracking import Tracker
 
 STEPS = (
@@ -50,6 +53,7 @@ def run_retrain(
     """
     wanted = settings or RetrainSettings.from_environment()
     check_budget(wanted)
+    check_judged(task_named(wanted.task))
     with RunPulse(state / "runs" / key) as pulse:
         run = pinned(open_context(key, state, platform, wanted, progress))
         tracked = tracker or Tracker.from_environment(key, wanted.task)
@@ -72,20 +76,33 @@ def _all_steps(run: RunContext, tracked: Tracker) -> Json:
     artefacts.after_operators(run, step("operators", lambda: learn.measure(run)))
     searched = step("search", lambda: learn.search_architecture(run, pairs.get(found), studied))
     artefacts.after_search(run, searched)
+    prune.check_prunable(run, searched)
     trained = step("train", lambda: learn.train(run, pairs.get(found), searched))
+    kept, pruning = _pruned(run, step, lambda: pairs.get(found), trained)
     quantised = step("quantise", lambda: learn.quantise(run, pairs.get(found)))
     hard.forget_pairs(run)
     artefacts.after_training(run)
     proved = step("prove", lambda: ship.prove(run, found))
-    artefacts.after_proof(run, proved, quantised)
+    artefacts.after_proof(run, proved, quantised, pruning)
     told = artefacts.told_search(run, searched)
-    built = step("build", lambda: ship.build(run, found, proved, release_version(run.key), told))
+    built = step("build", lambda: ship.build(run, found, proved, release_version(run.key), told, pruning))
     step("training_set", lambda: ship.register_training_set(run, found))
-    step("generation", lambda: ship.keep_generation(run, found, trained))
-    released = step("release", lambda: ship.release(run, built, proved, tracked.run_id))
-    artefacts.after_release(run, built, released)
+    step("generation", lambda: ship.keep_generation(run, found, kept))
+    released = step("release", lambda: ship.release(run, built, proved, tracked.run_id, pruning))
+    artefacts.after_release(run, built, released, pruning)
     tracked.finish()
     return {"key": run.key, "steps": run.folder.steps(), **step.results}
+
+
+def _pruned(
+    run: RunContext, step: _Stepper, pairs: Callable[[], TrainingPairs], trained: Json
+) -> tuple[Json, Json | None]:
+    """The step whose network is kept, and what pruning gave; the trained one and None in a run that does not prune."""
+    if run.settings.prune is None:
+        return trained, None
+    pruned = step("prune", lambda: prune.prune(run, pairs(), trained))
+    recovered = step("recover", lambda: prune.recover(run, pairs(), pruned))
+    return recovered, prune.pruning_sheet(pruned, recovered)
 
 
 def release_version(key: str) -> str:

@@ -45,6 +45,17 @@ def retrain(
         Path | None,
         typer.Option(help="Calibration set (`edgeloop corpus calibration`) that INT8 ranges must hold too."),
     ] = None,
+    entropy: Annotated[
+        str | None,
+        typer.Option(help="Constants with fewer bits: auto (where worth it), on, off. Devices must read format 4."),
+    ] = None,
+    prune: Annotated[
+        float | None,
+        typer.Option(help="Leave at most this share of the chosen network, like 0.8; recovers in the same budget."),
+    ] = None,
+    prune_by: Annotated[
+        str | None, typer.Option(help="Share of what: latency (predicted, of the largest frames) or parameters.")
+    ] = None,
     task: Annotated[str | None, typer.Option(help="What is learned; tasks are installed as entry points.")] = None,
     key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the newest run that stopped or failed.")] = False,
@@ -64,7 +75,8 @@ def retrain(
     Examples: edgeloop retrain --budget-minutes 4 · edgeloop retrain --corpus ~/videos --no-release ·
     edgeloop retrain --asks temporal=0.2 (less flicker) · edgeloop retrain --calibration var/calibration ·
     edgeloop retrain --resume (goes on where the newest run stopped) · edgeloop retrain --key hand-20260101-120000 ·
-    edgeloop retrain --steps 300,1400,200 (the same bytes each time) · edgeloop retrain --list
+    edgeloop retrain --steps 300,1400,200 (the same bytes each time) ·
+    edgeloop retrain --prune 0.8 --entropy auto (a smaller, faster network) · edgeloop retrain --list
     """
     if listed:
         _show_runs(_state(state), as_json)
@@ -73,7 +85,8 @@ def retrain(
         settings = RetrainSettings.from_environment(
             budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks,
             calibration=str(calibration) if calibration else None,
-            steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None, task=task,
+            steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None, task=task, entropy=entropy,
+            prune=prune, prune_by=prune_by,
         )  # fmt: skip
         check_budget(settings)
         chosen = key or (_stopped(_state(state)) if resume else new_key(None))

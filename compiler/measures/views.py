@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+from compiler.coding import Coding, coding_of
 from compiler.entropy import expanded
 from compiler.measures.kernels import FrameUsage, frame_usage
 from compiler.measures.live_ranges import Kind, LiveRange, live_ranges
@@ -96,6 +97,12 @@ class ProgramView:
     program: Program
     kernels: Facts
     profiles: tuple[ProfileView, ...]
+    coding: Coding
+
+    @property
+    def constants_note(self) -> str:
+        """How the file holds the constants, or why they are plain although coding was asked for; else empty."""
+        return self.coding.note or str(self.kernels.get("constants", ""))
 
     @property
     def target(self) -> str:
@@ -138,7 +145,7 @@ def view_file(path: Path) -> FileView:
     """Read a bundle (``*.elb``) or a program (``*.npu``); raises BundleError, ProgramError or OSError."""
     if path.suffix == ".npu":
         data = path.read_bytes()
-        return FileView(path.name, len(data), programs=(_program("program", expanded(Program.open(data)), {}, {}),))
+        return FileView(path.name, len(data), programs=(_program("program", Program.open(data), {}, {}),))
     bundle = Bundle.open(path)
     manifest = bundle.manifest
     return FileView(
@@ -154,7 +161,7 @@ def view_file(path: Path) -> FileView:
         programs=tuple(
             _program(
                 name,
-                expanded(bundle.program(target, name)),
+                bundle.program(target, name),
                 _piece(bundle, target, "memory_map", name),
                 _piece(bundle, target, "kernel_metadata", name),
             )
@@ -170,13 +177,13 @@ def _programs(bundle: Bundle, target: str) -> list[str]:
     return sorted(piece[-1] for piece in pieces if piece[0] == target)
 
 
-def _program(name: str, program: Program, memory: Facts, kernels: Facts) -> ProgramView:
-    spec = load_spec(program.target)
+def _program(name: str, stored: Program, memory: Facts, kernels: Facts) -> ProgramView:
+    spec, program = load_spec(stored.target), expanded(stored)
     profiles = tuple(
         ProfileView(program, index, spec, _mapping(memory.get(profile.name)))
         for index, profile in enumerate(program.profiles)
     )
-    return ProgramView(name, program, kernels, profiles)
+    return ProgramView(name, program, kernels, profiles, coding_of(stored, program, spec))
 
 
 def _piece(bundle: Bundle, target: str, piece: str, program: str) -> Facts:

@@ -33,6 +33,8 @@ class BuildRequest(Message):
     profiles: Annotated[tuple[tuple[int, int], ...], Field(min_length=1, max_length=16)]
     little: Literal["auto", "same", "none"] = "auto"
     """Kernels for the little core of hot or nearly empty devices; auto: unless they make the bundle too large."""
+    entropy: Literal["auto", "on", "off"] = "off"
+    """Constants written with fewer bits, decoded at load; auto: where that is worth it. Devices must read format 4."""
     evaluation_sets: Annotated[tuple[str, ...], Field(max_length=16)] = ()
     parent_build: str | None = None
     float_psnr: dict[str, float] = Field(default_factory=dict)

@@ -47,12 +47,17 @@ class ProfileSummary(Answer):
 
 
 class ProgramSummary(Answer):
-    """One program of one core of a target."""
+    """One program of one core of a target. `constants_stored` bytes of the file hold its constants (null: as many as
+    `constants_bytes`); where they are coded, loading takes `decode_ms` more, and `constants_note` says what that saves.
+    """
 
     program: str
     target: str
     core: str
     constants_bytes: int
+    constants_stored: int | None = None
+    decode_ms: float = 0.0
+    constants_note: str = ""
     placement: tuple[Placed, ...] = ()
     unfused: tuple[Edge, ...] = ()
     profiles: tuple[ProfileSummary, ...]

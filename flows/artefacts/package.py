@@ -83,6 +83,7 @@ def package_text(package: Json) -> str:
         "|---|---|---|---|",
         *(_check(row) for row in package["gate"]["checks"]),
         "",
+        *(["## Pruning", "", package["pruning"]["said"], ""] if "pruning" in package else []),
         "## Rollout",
         "",
         f"{rollout['id'] or 'not started'}; stages {', '.join(f'{100 * s / 10_000:g} %' for s in rollout['stages'])}, "

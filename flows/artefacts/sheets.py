@@ -85,8 +85,10 @@ def architecture_sheet(
     }
 
 
-def accuracy_report(proved: Json, quantised: Json) -> Json:
-    """Float, INT8 and production on held-out clips, with the limit that each row keeps or misses."""
+def accuracy_report(proved: Json, quantised: Json, pruning: Json | None = None) -> Json:
+    """Float, INT8 and production on held-out clips, with the limit that each row keeps or misses; what pruning cost and
+    recovery won back where the run pruned its network.
+    """
     rows = {
         name: {**row, "limit_db": DROP_LIMIT_DB, "ok": row["int8_drop_db"] <= DROP_LIMIT_DB}
         for name, row in sorted(proved.items())
@@ -98,7 +100,8 @@ def accuracy_report(proved: Json, quantised: Json) -> Json:
         "export": {
             name: quantised[name] for name in ("differs_by_lsb", "differing_share", "bytes") if name in quantised
         },
-        "units": "dB; int8_drop_db in RGB, gain_db in Y over production",
+        "units": "int8_drop_db: dB in RGB; gain: quality over production, in the row's unit",
+        **({"pruning": pruning} if pruning else {}),
     }
 
 
@@ -107,14 +110,14 @@ def accuracy_text(report: Json) -> str:
     lines = [
         "# Accuracy on held-out clips",
         "",
-        "| clips | condition | float RGB | INT8 drop (limit) | gain over production (Y) | flicker, before | kept |",
+        "| clips | condition | float RGB | INT8 drop (limit) | gain over production | flicker, before | kept |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, row in report["rows"].items():
         lines.append(
             f"| {name} | {row['condition']} | {row['float_psnr_rgb']:.2f} dB | {row['int8_drop_db']:.3f} dB "
-            f"({row['limit_db']:g}) | {row['gain_db']:+.2f} dB | {row['flicker']:.3f}, {row['parent_flicker']:.3f} | "
-            f"{'yes' if row['ok'] else 'MISSED'} |"
+            f"({row['limit_db']:g}) | {row['gain']:+.2f} {row['unit']} {row['quality']} | "
+            f"{row['flicker']:.3f}, {row['parent_flicker']:.3f} | {'yes' if row['ok'] else 'MISSED'} |"
         )
     return "\n".join([*lines, ""])
 

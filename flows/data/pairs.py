@@ -19,7 +19,7 @@ _LEVEL_FLOOR = 1.0 / 255.0
 
 @dataclass(frozen=True)
 class Pair:
-    """One clip under one condition. low [n, h, w, 3], high [n, 2h, 2w, 3], both uint8."""
+    """One clip under one condition. low [n, h, w, 3], high [n, sh, sw, 3] with a whole number s, both uint8."""
 
     clip: str
     degradation: Degradation
@@ -27,10 +27,15 @@ class Pair:
     high: Frames
 
     @property
+    def scale(self) -> int:
+        """How many times as large `high` is: 2 in super-resolution by 2."""
+        return int(self.high.shape[1] // self.low.shape[1])
+
+    @property
     def level(self) -> float:
         """Root mean square error of repeated pixels, 0..1: how hard this pair is, measured on up to four frames."""
         picked = slice(None, None, max(1, len(self.low) // 4))
-        repeated = self.low[picked].repeat(2, axis=1).repeat(2, axis=2)
+        repeated = self.low[picked].repeat(self.scale, axis=1).repeat(self.scale, axis=2)
         error = repeated.astype(np.float32) - self.high[picked]
         return max(float(np.sqrt(np.square(error).mean())) / 255.0, _LEVEL_FLOOR)
 
@@ -58,6 +63,9 @@ class PairSet:
             raise CorpusError("a training set needs at least one pair; the clip list is empty")
         if self.bytes > LIMITS.max_pair_bytes:
             raise CorpusError(f"pairs take {self.bytes >> 20} MiB, limit {LIMITS.max_pair_bytes >> 20}; use fewer")
+        if any(pair.high.shape[1:3] != _times(pair.low.shape[1:3], self.scale) for pair in self.pairs):
+            shapes = sorted({(pair.low.shape[1:3], pair.high.shape[1:3]) for pair in self.pairs})
+            raise CorpusError(f"pairs of sizes {shapes[:4]}: every target must be the same whole number as large")
         sizes = np.array([np.sqrt(pair.low.size) for pair in self.pairs])
         object.__setattr__(self, "_weights", sizes / sizes.sum())
         object.__setattr__(self, "_levels", np.array([pair.level for pair in self.pairs], np.float32))
@@ -67,15 +75,20 @@ class PairSet:
         """Memory held by the pairs."""
         return sum(pair.low.nbytes + pair.high.nbytes for pair in self.pairs)
 
+    @property
+    def scale(self) -> int:
+        """How many times as large all targets are."""
+        return self.pairs[0].scale
+
     def patches(self, count: int, size: int, random: np.random.Generator) -> tuple[Frames, Frames]:
-        """`count` random patches: low [count, size, size, 3] and high [count, 2*size, 2*size, 3], flipped at random."""
+        """`count` random patches: low [count, size, size, 3] and high `scale` times as large, flipped at random."""
         low, high, _ = self.draw(count, size, random)
         return low, high
 
     def draw(self, count: int, size: int, random: np.random.Generator) -> tuple[Frames, Frames, NDArray[np.float32]]:
         """Like `patches`, with the level (see `Pair.level`) of the pair that each patch was cut from, [count]."""
         low = np.empty((count, size, size, 3), np.uint8)
-        high = np.empty((count, 2 * size, 2 * size, 3), np.uint8)
+        high = np.empty((count, *_times((size, size), self.scale), 3), np.uint8)
         picked = random.choice(len(self.pairs), count, p=self._weights)
         for slot, index in enumerate(picked):
             low[slot], high[slot] = _patch(self.pairs[index], size, random)
@@ -84,7 +97,7 @@ class PairSet:
     def clips(
         self, count: int, frames: int, size: int, random: np.random.Generator
     ) -> tuple[Frames, Frames, NDArray[np.float32]]:
-        """Like `draw`, but patches of consecutive frames: low [count, frames, size, size, 3], high twice as large.
+        """Like `draw`, but patches of consecutive frames: low [count, frames, size, size, 3], high `scale` times that.
 
         Raises CorpusError when no pair has that many frames.
         """
@@ -93,7 +106,7 @@ class PairSet:
             raise CorpusError(f"no pair has {frames} frames; give longer clips")
         weights = np.where(long, self._weights, 0.0)
         low = np.empty((count, frames, size, size, 3), np.uint8)
-        high = np.empty((count, frames, 2 * size, 2 * size, 3), np.uint8)
+        high = np.empty((count, frames, *_times((size, size), self.scale), 3), np.uint8)
         picked = random.choice(len(self.pairs), count, p=weights / weights.sum())
         for slot, index in enumerate(picked):
             low[slot], high[slot] = _clip(self.pairs[index], frames, size, random)
@@ -146,7 +159,8 @@ def _clip(pair: Pair, frames: int, size: int, random: np.random.Generator) -> tu
     first = random.integers(count - frames + 1)
     top, left = random.integers(height - size + 1), random.integers(width - size + 1)
     low = pair.low[first : first + frames, top : top + size, left : left + size]
-    high = pair.high[first : first + frames, 2 * top : 2 * (top + size), 2 * left : 2 * (left + size)]
+    by = pair.scale
+    high = pair.high[first : first + frames, by * top : by * (top + size), by * left : by * (left + size)]
     if random.random() < 0.5:
         low, high = low[:, :, ::-1], high[:, :, ::-1]
     if random.random() < 0.5:
@@ -154,3 +168,7 @@ def _clip(pair: Pair, frames: int, size: int, random: np.random.Generator) -> tu
     if random.random() < 0.5:
         low, high = low.transpose(0, 2, 1, 3), high.transpose(0, 2, 1, 3)
     return low, high
+
+
+def _times(size: tuple[int, ...], scale: int) -> tuple[int, ...]:
+    return tuple(scale * side for side in size)

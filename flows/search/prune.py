@@ -27,17 +27,28 @@ RECOVERY = TrainSettings(batch=16, rate=1e-3, hard_share=1 / 4)
 
 @dataclass(frozen=True)
 class Step:
-    """One narrowing: stage, its new width, quality (dB, not trained yet) and cost after it."""
+    """One narrowing: stage, its new width, the task's quality (not trained yet) and the cost after it."""
 
     stage: int
     mid: int
-    psnr: float
+    quality: float
     cost: float
 
 
 @dataclass(frozen=True)
+class Cut:
+    """The narrowed network, not trained yet, the way there, and quality on the judging pairs before and after it."""
+
+    net: nn.Module
+    architecture: Architecture
+    steps: tuple[Step, ...]
+    before: float
+    quality: float
+
+
+@dataclass(frozen=True)
 class Pruned:
-    """The recovered network, the way there, and dB on the judging pairs before, right after pruning, and recovered."""
+    """The recovered network, the way there, and quality on the judging pairs before, right after it, and recovered."""
 
     net: nn.Module
     architecture: Architecture
@@ -63,18 +74,37 @@ def prune(
     progress: Progress | None = None,
     checkpoint: Path | None = None,
 ) -> Pruned:
-    """Narrow `net` (left as it is) to `limit` times its cost or less, in steps of `widths`, and train what is left.
+    """`cut`, then train what is left."""
+    found = cut(net, architecture, widths, cost, limit, judge, task=task)
+    trained = task.finetune(
+        found.net, normal, hard, budget, settings=settings, progress=progress, checkpoint=checkpoint
+    )
+    recovered = task.evaluate(trained, judge).quality
+    return Pruned(trained, found.architecture, found.steps, found.before, found.quality, recovered)
+
+
+def cut(
+    net: nn.Module,
+    architecture: Architecture,
+    widths: tuple[int, ...],
+    cost: Cost,
+    limit: float,
+    judge: PairSet,
+    *,
+    task: Task = VSR,
+) -> Cut:
+    """Narrow `net` (left as it is) to `limit` times its cost or less, in steps of `widths`.
 
     `cost` may be an operator table's latency, bytes or MACs. `judge` must not be a held-out set: it decides. Raises
     FlowError when not even the narrowest network meets the limit.
     """
-    whole, before = cost(architecture), task.evaluate(net, judge).psnr_y
+    whole, before = cost(architecture), task.evaluate(net, judge).quality
     found, steps = architecture, list[Step]()
     while cost(found) > limit * whole:
-        at, now = cost(found), task.evaluate(task.inherit(net, found), judge).psnr_y
+        at, now = cost(found), task.evaluate(task.inherit(net, found), judge).quality
         best = max(
-            _narrower(found, widths, cost, at, lambda one: task.evaluate(task.inherit(net, one), judge).psnr_y),
-            key=lambda step: (step[1].psnr - now) / (at - step[1].cost),
+            _narrower(found, widths, cost, at, lambda one: task.evaluate(task.inherit(net, one), judge).quality),
+            key=lambda step: (step[1].quality - now) / (at - step[1].cost),
             default=None,
         )
         if best is None:
@@ -85,23 +115,20 @@ def prune(
         found, taken = best
         steps.append(taken)
     narrow = task.inherit(net, found)
-    cut = task.evaluate(narrow, judge).psnr_y
-    trained = task.finetune(narrow, normal, hard, budget, settings=settings, progress=progress, checkpoint=checkpoint)
-    return Pruned(trained, found, tuple(steps), before, cut, task.evaluate(trained, judge).psnr_y)
+    return Cut(narrow, found, tuple(steps), before, task.evaluate(narrow, judge).quality)
 
 
 def _narrower(
     architecture: Architecture, widths: tuple[int, ...], cost: Cost, at: float, quality: Cost
 ) -> list[tuple[Architecture, Step]]:
-    """Every network with one stage narrowed to its next width, if that saves anything."""
+    """Every network with one stage narrowed to the next width that saves anything."""
     found = []
     for index, stage in enumerate(architecture.stages):
-        smaller = [width for width in widths if width < stage.mid]
-        if not stage.depth or not smaller:
-            continue
-        stages = list(architecture.stages)
-        stages[index] = replace(stage, mid=max(smaller))
-        narrow = replace(architecture, stages=tuple(stages))
-        if cost(narrow) < at:
-            found.append((narrow, Step(index, max(smaller), quality(narrow), cost(narrow))))
+        for width in sorted((width for width in widths if width < stage.mid), reverse=True) if stage.depth else ():
+            stages = list(architecture.stages)
+            stages[index] = replace(stage, mid=width)
+            narrow = replace(architecture, stages=tuple(stages))
+            if cost(narrow) < at:
+                found.append((narrow, Step(index, width, quality(narrow), cost(narrow))))
+                break
     return found

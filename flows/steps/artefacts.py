@@ -23,6 +23,7 @@ from flows.search.table import OperatorTable
 from flows.steps.budget import Training, curve_of_training
 from flows.steps.context import RunContext
 from flows.steps.learn import DDR_LIMIT
+from flows.steps.prune import pruning_text
 from flows.steps.ship import rollout_request
 
 _log = logging.getLogger(__name__)
@@ -88,12 +89,13 @@ def told_search(run: RunContext, searched: Json) -> SearchRecord | None:
         return None
 
 
-def after_proof(run: RunContext, proved: Json, quantised: Json) -> None:
-    """`accuracy.json` and `accuracy.md`."""
+def after_proof(run: RunContext, proved: Json, quantised: Json, pruning: Json | None = None) -> None:
+    """`accuracy.json` and `accuracy.md`; `pruning` is the sheet of a run that pruned its network."""
 
     def both() -> None:
-        report = accuracy_report(proved, quantised)
-        run.folder.write("accuracy.md", accuracy_text(report).encode())
+        report = accuracy_report(proved, quantised, pruning)
+        said = f"\n{pruning_text(pruning)}\n" if pruning else ""
+        run.folder.write("accuracy.md", f"{accuracy_text(report)}{said}".encode())
         run.folder.write_json("accuracy.json", json.loads(json.dumps(report)))
 
     _once(run, "accuracy.json", both)
@@ -109,7 +111,7 @@ def after_training(run: RunContext) -> None:
     _once(run, "curves.svg", picture)
 
 
-def after_release(run: RunContext, built: Json, released: Json) -> None:
+def after_release(run: RunContext, built: Json, released: Json, pruning: Json | None = None) -> None:
     """`candidate.elb`, `release_package.md` and `release_package.json`: the release package with its roll-back plan."""
 
     def package() -> None:
@@ -121,6 +123,8 @@ def after_release(run: RunContext, built: Json, released: Json) -> None:
         }  # fmt: skip
         came_from = {"parent": run.parent.name, "production": built.get("production_before")}
         found = release_package(bundle, built, released, settings, came_from)
+        if pruning:
+            found["pruning"] = {**pruning, "said": pruning_text(pruning)}
         run.folder.write(BUNDLE, bundle)
         run.folder.write("release_package.md", package_text(found).encode())
         run.folder.write_json("release_package.json", found)

@@ -14,32 +14,40 @@ from flows.tasks.vsr.train import TrainSettings
 
 MINIMUM_MINUTES = 0.2
 ADAPT_CHECKPOINT, FINETUNE_CHECKPOINT, QAT_CHECKPOINT = "adapt.pt", "finetune.pt", "qat.pt"
+RECOVER_CHECKPOINT = "recover.pt"
+KEPT_SHARE = 0.6
+"""Of the fine-tuning budget, for the network before it is pruned; the rest recovers what the cut cost."""
 
 
 class Training(Enum):
-    """The trainings of a run: place among `RetrainSettings.steps`, share of the minutes, checkpoint."""
+    """The trainings of a run: place among `RetrainSettings.steps`, share of the minutes, checkpoint.
+
+    RECOVER is there only in a run that prunes, and takes its part of FINETUNE's budget.
+    """
 
     ADAPT = (0, 0.15, ADAPT_CHECKPOINT)
     FINETUNE = (1, 0.70, FINETUNE_CHECKPOINT)
+    RECOVER = (1, 0.70, RECOVER_CHECKPOINT)
     QAT = (2, 0.15, QAT_CHECKPOINT)
 
 
 def check_budget(settings: RetrainSettings) -> None:
-    """Raises BudgetError before anything is done when the minutes cannot train anything."""
+    """Raises BudgetError before anything is done when minutes or steps cannot train anything."""
     if settings.steps is None and not settings.budget_minutes >= MINIMUM_MINUTES:
         raise BudgetError(
             f"a budget of {settings.budget_minutes:g} minutes trains nothing; "
             f"give --budget-minutes {MINIMUM_MINUTES:g} or more"
         )
+    if settings.steps is not None and settings.prune is not None and not _steps(settings, Training.RECOVER):
+        raise BudgetError(f"--steps: {settings.steps[1]} steps of fine-tuning leave none to recover in; give 3 or more")
 
 
 def budget_of(run: RunContext, training: Training) -> Budget:
     """The budget of one training: its steps where steps are counted, else its share of the minutes."""
     check_budget(run.settings)
-    place, share, _ = training.value
     if run.settings.steps is not None:
-        return Budget(steps=run.settings.steps[place])
-    seconds = 60.0 * run.settings.budget_minutes * share
+        return Budget(steps=_steps(run.settings, training))
+    seconds = 60.0 * run.settings.budget_minutes * training.value[1] * _part(run.settings, training)
     return Budget(seconds=seconds, wall_seconds=1.25 * seconds)
 
 
@@ -54,11 +62,28 @@ def require_an_epoch(run: RunContext, training: Training, pairs: PairSet, settin
     if steps >= epoch:
         return steps
     more = run.settings.budget_minutes * epoch / max(1, steps)
-    remedy = f"--steps with {epoch}" if run.settings.steps else f"--budget-minutes {math.ceil(10 * more) / 10:g}"
+    needed = math.ceil(epoch / _part(run.settings, training))
+    remedy = f"--steps with {needed}" if run.settings.steps else f"--budget-minutes {math.ceil(10 * more) / 10:g}"
     raise BudgetError(
         f"the budget ended after {steps} steps of {training.name.lower()}, one epoch of {len(pairs.pairs)} recordings "
         f"takes {epoch}; what was learned is kept: go on with --key {run.key} and {remedy} or more"
     )
+
+
+def _part(settings: RetrainSettings, training: Training) -> float:
+    """Share of its budget that a training gets: fine-tuning and recovery share one."""
+    if settings.prune is None:
+        return 1.0
+    return {Training.FINETUNE: KEPT_SHARE, Training.RECOVER: 1.0 - KEPT_SHARE}.get(training, 1.0)
+
+
+def _steps(settings: RetrainSettings, training: Training) -> int:
+    assert settings.steps is not None
+    counted = settings.steps[training.value[0]]
+    if settings.prune is None or training not in (Training.FINETUNE, Training.RECOVER):
+        return counted
+    first = math.ceil(KEPT_SHARE * counted)
+    return first if training is Training.FINETUNE else counted - first
 
 
 def curve_of_training(run: RunContext, training: Training) -> Curve:

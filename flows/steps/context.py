@@ -26,6 +26,11 @@ PROFILES: Profiles = ((72, 88), (136, 320), (360, 640))
 """Input sizes (rows, columns) that a bundle serves by default."""
 
 TARGETS = ("npu-4t", "npu-2t")
+ENTROPY = ("auto", "on", "off")
+PRUNE_BY = ("latency", "parameters")
+RECOVERED = "recovered.npz"
+"""The float network of a run that pruned it."""
+
 MAX_VIEW_HEIGHT = 400
 _log = logging.getLogger(__name__)
 
@@ -53,6 +58,21 @@ class RetrainSettings:
     asks: str = ""
     calibration: str | None = None
     """Folder of a calibration set that INT8 ranges must hold as well."""
+    entropy: str = "off"
+    """Constants of the bundle written with fewer bits: auto (where that is worth it), on, off."""
+
+    prune: float | None = None
+    """Share of the chosen network's cost (`prune_by`: latency of the largest frames, or parameters) that is left at
+    most; None leaves the network whole.
+    """
+    prune_by: str = "latency"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("entropy", self.entropy, ENTROPY), ("prune-by", self.prune_by, PRUNE_BY)):
+            if value not in known:
+                raise FlowError(f"{name} {value!r} is no choice; write {', '.join(known)}")
+        if self.prune is not None and not 0.0 < self.prune < 1.0:
+            raise FlowError(f"prune {self.prune:g} is no share that can be left; give one between 0 and 1, like 0.8")
 
     @property
     def perception(self) -> Perception:
@@ -65,8 +85,8 @@ class RetrainSettings:
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _UNLICENSED (1),
-        _CALIBRATION, _TASK, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"), _STEPS ("300,1400,200") and then
-        by `changes`.
+        _CALIBRATION, _TASK, _ENTROPY, _PRUNE, _PRUNE_BY, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"),
+        _STEPS ("300,1400,200") and then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -83,6 +103,9 @@ class RetrainSettings:
             ("unlicensed", lambda text: text.lower() in ("1", "true", "yes")),
             ("asks", str),
             ("calibration", str),
+            ("entropy", str),
+            ("prune", float),
+            ("prune_by", str),
             ("task", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
@@ -144,6 +167,11 @@ class RunContext:
     def task(self) -> Task:
         """What is learned: data, model family, losses, metrics, exporters."""
         return task_named(self.settings.task)
+
+    @property
+    def float_weights(self) -> str:
+        """Artefact that holds the float network that is quantised and kept."""
+        return "float.npz" if self.settings.prune is None else RECOVERED
 
     @property
     def training_clips(self) -> list[tuple[Clip, View]]:

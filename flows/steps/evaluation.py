@@ -11,6 +11,7 @@ from torch import nn
 from flows.data.clips import Frames
 from flows.data.degrade import NORMAL, Degradation
 from flows.data.pairs import Pair, View, make_pairs
+from flows.errors import FlowError
 from flows.steps.context import RunContext
 from flows.tasks.task import Task
 from flows.tasks.vsr.task import VSR
@@ -66,6 +67,16 @@ def evaluation_frames(run: RunContext, conditions: dict[str, Degradation], prefi
         for (rows, columns), pairs in sorted(by_size.items()):
             found.append(EvaluationFrames(f"{prefix}-{condition}-{rows}x{columns}", condition, tuple(pairs), run.task))
     return found
+
+
+def check_judged(task: Task) -> None:
+    """Raises FlowError, before anything is done, when the gate could not judge what the task makes of a frame."""
+    made = task.output_size(16, 32)
+    if made != (32, 64):
+        raise FlowError(
+            f"task {task.name} makes {made[0]}x{made[1]} of 16x32; the gate judges frames of twice the size, "
+            "so a whole run of it cannot be released: run the steps of `flows.steps` that you need"
+        )
 
 
 def conditions_of(strongest: tuple[Degradation, ...]) -> dict[str, Degradation]:

@@ -21,6 +21,7 @@ from flows.steps.collect import target_clusters
 from flows.steps.context import RunContext
 from flows.steps.harm import HARM_DB, measured_harm
 from flows.steps.parent import parent_network
+from flows.tasks.task import Task
 from flows.tasks.training import one_thread
 from flows.tasks.vsr.material import HARD_VIEWS, NORMAL_VIEWS
 
@@ -126,12 +127,26 @@ def training_pairs(run: RunContext, hard: Json) -> TrainingPairs:
     stressed = make_pairs(clips, (*conditions, *earlier), TRAINING_VIEWS, pairing)
     run.progress("degrading clips", 0.9)
     aside = (conditions[0].with_seed(VALIDATION_SEED),)
-    return TrainingPairs(
+    made = TrainingPairs(
         normal,
         stressed,
         make_pairs(clips, NORMAL_CONDITIONS[:1], VALIDATION_VIEWS, pairing),
         make_pairs(clips, aside, VALIDATION_VIEWS, pairing),
     )
+    for pairs in vars(made).values():
+        check_sizes(run.task, pairs)
+    return made
+
+
+def check_sizes(task: Task, pairs: PairSet) -> None:
+    """Raises FlowError when the targets that a task made are not as large as what its networks make."""
+    for pair in pairs.pairs:
+        given, rows, columns = pair.high.shape[1:3], *pair.low.shape[1:3]
+        if tuple(given) != task.output_size(rows, columns):
+            raise FlowError(
+                f"task {task.name}: its pair() made a target of {given[0]}x{given[1]} for a frame of {rows}x{columns}, "
+                f"its output_size() says {task.output_size(rows, columns)}; correct the one that is wrong"
+            )
 
 
 def _textured_pairs(clips: tuple[Clip, ...], pairing: Pairing) -> list[Pair]:

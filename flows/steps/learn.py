@@ -102,7 +102,7 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
     net, start = start_network(run, architecture, pairs)
     run.task.finetune(
         net, pairs.normal, pairs.hard, budget_of(run, Training.FINETUNE),
-        settings=_on_clips(replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception), net),
+        settings=on_clips(replace(FINETUNE, seed=run.settings.seed, perception=run.settings.perception), net),
         progress=lambda share, what: run.progress(f"training: {what}", share),
         checkpoint=run.folder.path / FINETUNE_CHECKPOINT,
     )  # fmt: skip
@@ -112,18 +112,18 @@ def train(run: RunContext, pairs: TrainingPairs, searched: Json) -> Json:
         "steps": steps,
         "architecture": architecture.to_json(),
         "start": start,
-        "normal_validation": run.task.evaluate(net, pairs.normal_validation).psnr_y,
-        "hard_validation": run.task.evaluate(net, pairs.hard_validation).psnr_y,
+        "normal_validation": run.task.evaluate(net, pairs.normal_validation).quality,
+        "hard_validation": run.task.evaluate(net, pairs.hard_validation).quality,
     }
 
 
 def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
     """Quantisation-aware training and exact export; the model is `model.onnx`."""
-    net = run.task.load(run.folder.read("float.npz"))
+    net = run.task.load(run.folder.read(run.float_weights))
     calibration = read_set(Path(run.settings.calibration)) if run.settings.calibration else None
     quantised = qat(
         net, pairs.normal, pairs.hard, budget_of(run, Training.QAT),
-        settings=_on_clips(replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed), net),
+        settings=on_clips(replace(QAT_SETTINGS, hard_share=FINETUNE.hard_share, seed=run.settings.seed), net),
         checkpoint=run.folder.path / QAT_CHECKPOINT,
         progress=lambda share, what: run.progress(f"quantisation-aware training: {what}", share),
         calibration=calibration.batches() if calibration else (), task=run.task,
@@ -135,8 +135,8 @@ def quantise(run: RunContext, pairs: TrainingPairs) -> Json:
         "differs_by_lsb": quantised.agreement.max_lsb,
         "differing_share": quantised.agreement.share,
         "calibration_set": calibration.facts() if calibration else None,
-        "normal_validation": run.task.evaluate(model, pairs.normal_validation).psnr_y,
-        "hard_validation": run.task.evaluate(model, pairs.hard_validation).psnr_y,
+        "normal_validation": run.task.evaluate(model, pairs.normal_validation).quality,
+        "hard_validation": run.task.evaluate(model, pairs.hard_validation).quality,
     }
 
 
@@ -151,15 +151,14 @@ def start_network(run: RunContext, architecture: Architecture, pairs: TrainingPa
     return inherited, "production"
 
 
-def _on_clips(settings: TrainSettings, net: nn.Module) -> TrainSettings:
+def on_clips(settings: TrainSettings, net: nn.Module) -> TrainSettings:
     """Where the net has history: settings that draw clips, and the net told so."""
     return replace(settings, frames=clip_frames(net))
 
 
 def _validated(run: RunContext, net: nn.Module, pairs: TrainingPairs) -> float:
-    """Mean dB of both conditions on the pairs set aside."""
-    judged = (run.task.evaluate(net, one) for one in (pairs.normal_validation, pairs.hard_validation))
-    return 0.5 * sum(metrics.psnr_y for metrics in judged)
+    """Mean quality of both conditions on the pairs set aside."""
+    return 0.5 * sum(run.task.evaluate(net, one).quality for one in (pairs.normal_validation, pairs.hard_validation))
 
 
 def _search_json(result: SearchResult, inherited: Architecture) -> Json:

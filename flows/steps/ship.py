@@ -25,12 +25,13 @@ from flows.run_folder import Json
 from flows.steps.context import RunContext
 from flows.steps.evaluation import conditions_of, evaluation_frames
 from flows.steps.hard import hard_conditions, parent_vectors
+from flows.steps.prune import pruning_text
 from flows.tasks.vsr.architecture import Architecture
 
 
 def prove(run: RunContext, hard: Json) -> Json:
     """Float, INT8 and parent on held-out clips, in numbers, a row for each condition and frame size."""
-    net = run.task.load(run.folder.read("float.npz"))
+    net = run.task.load(run.folder.read(run.float_weights))
     model = run.folder.read("model.onnx")
     report: Json = {}
     for frames in evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key):
@@ -41,16 +42,25 @@ def prove(run: RunContext, hard: Json) -> Json:
             "condition": frames.condition,
             "float_psnr_rgb": float_psnr,
             "int8_drop_db": float_psnr - frames.psnr(model),
-            "int8_psnr_y": int8.psnr_y,
-            "parent_psnr_y": parent.psnr_y,
-            "gain_db": int8.psnr_y - parent.psnr_y,
+            "quality": run.task.quality_name,
+            "unit": run.task.quality_unit,
+            "int8_quality": int8.quality,
+            "parent_quality": parent.quality,
+            "gain": int8.quality - parent.quality,
             "flicker": int8.flicker,
             "parent_flicker": parent.flicker,
         }
     return report
 
 
-def build(run: RunContext, hard: Json, proved: Json, release_version: str, search: SearchRecord | None = None) -> Json:
+def build(
+    run: RunContext,
+    hard: Json,
+    proved: Json,
+    release_version: str,
+    search: SearchRecord | None = None,
+    pruning: Json | None = None,
+) -> Json:
     """Upload evaluation sets, start the build, wait for the gate. Raises RefusedError when it says no."""
     sets = [
         run.platform.post_evaluation_set(frames.archive)
@@ -63,10 +73,11 @@ def build(run: RunContext, hard: Json, proved: Json, release_version: str, searc
         security_epoch=1,
         targets=run.settings.targets,
         profiles=run.settings.profiles,
+        entropy=run.settings.entropy,
         evaluation_sets=tuple(found.id for found in sets),
         parent_build=production.id if production else None,
         float_psnr={name: float(row["float_psnr_rgb"]) for name, row in proved.items()},
-        lineage={"run": run.key, "parent": run.parent.name, "corpus": run.corpus.digest()},
+        lineage={"run": run.key, "parent": run.parent.name, "corpus": run.corpus.digest(), **_lineage_of(pruning)},
         search=search,
     )
     model = run.folder.read("model.onnx")
@@ -74,6 +85,11 @@ def build(run: RunContext, hard: Json, proved: Json, release_version: str, searc
     ended = run.platform.wait_for_build(started.id, lambda seen: run.progress(f"build {seen.state}", 0.5))
     before = production.model_dump(mode="json", include={"id", "digest", "release_version"}) if production else None
     return {**judged(ended), "production_before": before}
+
+
+def _lineage_of(pruning: Json | None) -> dict[str, str]:
+    """That the model is smaller than the one that the search chose."""
+    return {"pruned": f"{pruning['asked']:g} by {pruning['by']}"} if pruning else {}
 
 
 def judged(ended: Build) -> Json:
@@ -140,7 +156,7 @@ def keep_generation(run: RunContext, hard: Json, trained: Json) -> Json:
     conditions = tuple(dict.fromkeys((*run.parent.conditions, *(c.to_json() for c in hard_conditions(hard)))))
     files = {
         "model.onnx": run.folder.read("model.onnx"),
-        "model.npz": run.folder.read("float.npz"),
+        "model.npz": run.folder.read(run.float_weights),
         "supernet.npz": run.folder.read("supernet.npz"),
         "quality.onnx": run.parent.quality,
         "observer.npz": run.parent.observer,
@@ -150,12 +166,12 @@ def keep_generation(run: RunContext, hard: Json, trained: Json) -> Json:
     return {"generation": run.key}
 
 
-def release(run: RunContext, built: Json, proved: Json, mlflow_run: str) -> Json:
+def release(run: RunContext, built: Json, proved: Json, mlflow_run: str, pruning: Json | None = None) -> Json:
     """Register the bundle with its notes and where it comes from, and start a rollout that needs nobody."""
     run.platform.register_bundle(
         BundleRegistration(
             build_id=str(built["id"]),
-            notes=release_notes(run, proved),
+            notes=release_notes(run, proved, pruning),
             provenance=provenance(run, str(built["id"]), mlflow_run),
         )
     )
@@ -178,7 +194,7 @@ def rollout_request(run: RunContext, built: Json) -> RolloutRequest:
 
 def provenance(run: RunContext, build_id: str, mlflow_run: str) -> Provenance:
     """Run, tracked run (none where MLflow did not answer), the gate's report, and digests of what went in."""
-    made = {"model.onnx": run.folder.read("model.onnx"), "float.npz": run.folder.read("float.npz")}
+    made = {name: run.folder.read(name) for name in ("model.onnx", run.float_weights)}
     given = {
         "parent-model.onnx": run.parent.model,
         "quality.onnx": run.parent.quality,
@@ -193,13 +209,14 @@ def provenance(run: RunContext, build_id: str, mlflow_run: str) -> Provenance:
     )
 
 
-def release_notes(run: RunContext, proved: Json) -> str:
+def release_notes(run: RunContext, proved: Json, pruning: Json | None = None) -> str:
     """What is better and what it costs, on clips that nothing was trained on, as Markdown."""
     rows = [
-        f"| {name} | {row['condition']} | {row['gain_db']:+.2f} dB | {row['int8_drop_db']:.2f} dB |"
+        f"| {name} | {row['condition']} | {row['gain']:+.2f} {row['unit']} | {row['int8_drop_db']:.2f} dB |"
         for name, row in sorted(proved.items())
     ]
     head = [f"Retrained by run `{run.key}` from `{run.parent.name}`.", ""]
+    head += [pruning_text(pruning), ""] if pruning else []
     table = ["| held-out clips | condition | gain over the parent | lost by INT8 |", "|---|---|---|---|"]
     lines = [*head, *table]
     for row in rows:

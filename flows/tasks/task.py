@@ -4,9 +4,9 @@ Search (`flows.search`), quantisation (`flows.quant`) and the flow's steps ask a
 is a class with these methods, named in the entry-point group `edgeloop.tasks` (`flows.tasks.registry`); nothing else
 changes.
 
-Common to all tasks: frames are uint8 RGB, [n, h, w, 3]; a network takes [n, 3, h, w] in 0..1, gives [n, 3, 2h, 2w] and
-has a trunk and stages of blocks (`Architecture`, `Space`); quality is in dB, larger is better. A mask, say, is a
-picture whose channels are alike.
+Common to all tasks: frames are uint8 RGB, [n, h, w, 3]; a network takes [n, 3, h, w] in 0..1, gives pictures of
+`output_size` and has a trunk and stages of blocks (`Architecture`, `Space`); one number decides, `Metrics.quality`,
+larger is better. A mask, say, is a picture whose channels are alike. The gate judges twice the size, by PSNR.
 """
 
 from __future__ import annotations
@@ -37,11 +37,19 @@ class Task(Protocol):
     """Folder of the models that the first run starts from: v1.onnx, supernet.npz, quality.onnx, observer.npz."""
     first: Architecture
     """Of the first model."""
+    quality_name: str
+    """What `Metrics.quality` measures, for reports: like `luma PSNR`."""
+    quality_unit: str
+    """Like `dB`."""
 
     # data
 
     def pair(self, high: Frames, condition: Degradation, fps: float) -> tuple[Frames, Frames]:
         """What a receiver gets of a clean clip under a condition, and what the network should make of it."""
+        ...
+
+    def output_size(self, rows: int, columns: int) -> tuple[int, int]:
+        """Rows and columns of what the network makes of a frame: the same whole multiple of both."""
         ...
 
     # model family
@@ -119,7 +127,7 @@ class Task(Protocol):
         ...
 
     def evaluate(self, model: nn.Module | bytes, pairs: PairSet) -> Metrics:
-        """Quality over all pairs."""
+        """Over all pairs; `Metrics.quality` is what search, pruning and the choice of a start go by."""
         ...
 
     # exporters

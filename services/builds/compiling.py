@@ -99,7 +99,7 @@ def _compile(folder: Path, request: BuildRequest) -> dict[str, object]:
             folder / BUNDLE,
             request.release_version,
             request.security_epoch,
-            options=CompileOptions(little=request.little),
+            options=CompileOptions(little=request.little, entropy=request.entropy),
         )
     except CompileError as error:
         kind = "internal" if isinstance(error, InternalError) else "refused"

@@ -55,6 +55,15 @@ def sram_peak(candidate: Candidate, _production: Candidate | None, _limits: Gate
         yield _check(f"sram.{row.program}", _where(candidate, row), row.sram_peak, limit, "bytes", ok, detail)
 
 
+def decoding(candidate: Candidate, _production: Candidate | None, limits: GateLimits) -> Iterator[GateCheck]:
+    """Where constants are coded, decoding them holds up a load only shortly; the check also says what that saves."""
+    for load in candidate.loads:
+        ok = load.decode_ms <= limits.decode_ms
+        said = "" if ok else f"; allowed are {limits.decode_ms:g} ms, build it with entropy auto or off"
+        check = f"load.decode.{load.program}"
+        yield _check(check, load.target, load.decode_ms, limits.decode_ms, "ms", ok, f"{load.note}{said}")
+
+
 def latency(candidate: Candidate, production: Candidate | None, limits: GateLimits) -> Iterator[GateCheck]:
     """Against production: P99 of the simulated latency, per program, profile and device class."""
     for ours, theirs in _pairs(candidate, production):
@@ -152,6 +161,7 @@ RULES: tuple[Rule, ...] = (
     evidence_present,
     bundle_size,
     sram_peak,
+    decoding,
     oracle,
     quantisation,
     anchor,

@@ -23,6 +23,7 @@ TOLD = {
     "flicker_share": (SHARE, "change of the error from frame to frame that a candidate may add"),
     "quantisation_drop_db": ("dB PSNR", "INT8 on the device must lose less against FP32"),
     "below_nearest_db": ("dB PSNR", "that a candidate may lie below plain enlargement"),
+    "decode_ms": ("ms", "decoding the constants of one program may add to its load"),
     "oracle_lsb": ("steps of 8 bits", "largest difference from the second opinion"),
     "oracle_share": ("share of values", "values that may differ from the second opinion"),
     "tie_db": ("dB", "difference that counts as none"),

@@ -47,6 +47,7 @@ class GateLimits:
     flicker_share: float = 0.05
     quantisation_drop_db: float = 0.15
     below_nearest_db: float = 0.10
+    decode_ms: float = 8.0
     oracle_lsb: int = 1
     oracle_share: float = 0.001
     tie_db: float = 1e-6

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from services.builds.loading import Load
+
 
 @dataclass(frozen=True)
 class KernelCost:
@@ -64,7 +66,9 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A build as the gate sees it. `float_psnr` maps evaluation set names to dB of the FP32 model."""
+    """A build as the gate sees it. `float_psnr` maps evaluation set names to dB of the FP32 model; `loads` are its
+    programs with coded constants.
+    """
 
     build_id: str
     size_bytes: int
@@ -72,6 +76,7 @@ class Candidate:
     float_psnr: Mapping[str, float] = field(default_factory=dict)
     sram_limits: Mapping[str, int] = field(default_factory=dict)
     set_names: Mapping[str, str] = field(default_factory=dict)
+    loads: tuple[Load, ...] = ()
 
     def name_of(self, evaluation_set: str) -> str:
         """Name of an evaluation set for people; its id where none is known."""

@@ -6,6 +6,7 @@ Read back from the bundle itself, which never changes, so what was read is kept 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from compiler.html.lanes import lanes
@@ -80,7 +81,7 @@ def _profile(row: BuildRow, number: int) -> ProfileReport:
 
 
 def _alone(program: ProgramView, chosen: ProfileView) -> ProgramView:
-    return ProgramView(program.name, program.program, program.kernels, (chosen,))
+    return replace(program, profiles=(chosen,))
 
 
 def _pairs(view: FileView) -> list[tuple[ProgramView, ProfileView]]:

@@ -23,6 +23,7 @@ from services.builds.compiling import Compiled, Refused, compile_in_child
 from services.builds.gate import judge
 from services.builds.leases import Lease
 from services.builds.limits import WORK
+from services.builds.loading import loads_of
 from services.builds.measurements import Candidate
 from services.builds.models import BuildRow, EvaluationSetRow
 from services.builds.states import COMPILABLE, GATEABLE, check_transition, is_final
@@ -123,6 +124,7 @@ def _candidate(
         float_psnr=request.float_psnr,
         sram_limits={target: load_spec(target).sram_bytes for target in request.targets},
         set_names={one.id: one.name for one in sets},
+        loads=loads_of(store().path(row.bundle_key)),
     )
 
 

@@ -30,7 +30,7 @@ def _ended(state: Path, kills: int, cpu: float = 100.0) -> Ended:
     folder.mkdir(parents=True)
     (state / "models" / KEY).mkdir(parents=True)
     (state / "models" / KEY / "model.json").write_text("{}")
-    row = {"condition": "hard", "gain_db": 0.5, "int8_drop_db": 0.01}
+    row = {"condition": "hard", "gain": 0.5, "unit": "dB", "int8_drop_db": 0.01}
     for name in FILES:
         (folder / name).write_bytes(name.encode())
     for step in STEPS:

@@ -9,6 +9,7 @@ import pytest
 
 from contracts.wire import GateVerdict
 from services.builds.gate import RULES, judge
+from services.builds.loading import Load
 from services.builds.measurements import Candidate, Measurement
 
 NORMAL = Measurement(
@@ -146,6 +147,16 @@ def test_no_played_frame_never_passes() -> None:
 def test_a_device_class_that_saw_no_frame_never_passes() -> None:
     limits = {"npu-4t": 4 << 20, "npu-2t": 2 << 20}
     assert _failed(judge(_candidate(sram_limits=limits), None)) == ["evidence.normal@npu-2t"]
+
+
+def test_decoding_that_holds_up_a_load_is_blocked_with_what_to_ask_for_instead() -> None:
+    short, long = (Load("npu-4t", "model", ms, "constants coded: 1 byte for 2") for ms in (8.0, 8.1))
+    kept = judge(_candidate(loads=(short,)), PRODUCTION)
+    assert kept.passed
+    assert [check.detail for check in kept.checks if check.id == "load.decode.model@npu-4t"] == [short.note]
+    verdict = judge(_candidate(loads=(long,)), PRODUCTION)
+    assert _failed(verdict) == ["load.decode.model@npu-4t"]
+    assert "allowed are 8 ms, build it with entropy auto or off" in verdict.reasons[0]
 
 
 def test_rows_that_production_lacks_are_not_compared() -> None:

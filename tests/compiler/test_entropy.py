@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.driver import compile_program
+from compiler.coding import chosen
+from compiler.driver import compile_bundle, compile_program
 from compiler.entropy import LANES, coded, decoded, expanded, quantised_frequencies
 from compiler.errors import CompileError
-from compiler.options import AUTO, CompileOptions
+from compiler.inspection import inspect_file
+from compiler.limits import LIMITS
+from compiler.options import AUTO, NONE, OFF, ON, CompileOptions
+from compiler.report import CompileReport
 from compiler.verifier import verify_program
+from contracts.bundle import Bundle
 from contracts.npu import Program, load_spec
 from contracts.npu.errors import DamagedProgram
 from edge_agent.runtime.npu import NpuDevice
@@ -66,7 +73,7 @@ def test_whatever_is_coded_comes_back_on_both_sides(rows: int, seed: int, spread
     found = coded(data)
     if found is None:
         return
-    assert len(found) < len(data)
+    assert -(-len(found) // 128) < -(-len(data) // 128), "a file holds whole blocks of 128 bytes"
     assert decoded(np.frombuffer(found, np.uint8)).tobytes() == data
     assert as_device(found) == data
 
@@ -156,5 +163,86 @@ def test_coded_section_in_an_older_format_is_refused(both: tuple[bytes, bytes]) 
 
 
 def test_unknown_choice_is_refused() -> None:
-    with pytest.raises(CompileError, match="write auto or none"):
+    with pytest.raises(CompileError, match="write auto, on or off"):
         CompileOptions(entropy="zip")
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, CompileReport]]:
+    """The seeds as bundles: what a release holds, by the choice of its constants."""
+    folder, made = tmp_path_factory.mktemp("bundles"), {}
+    quality, observer = ((SEEDS / name).read_bytes() for name in ("quality.onnx", "observer.npz"))
+    for choice in (OFF, AUTO, ON):
+        out = folder / f"{choice}.elb"
+        options = CompileOptions(entropy=choice)
+        made[choice] = (
+            out,
+            compile_bundle(MODEL, quality, observer, ("npu-4t", "npu-2t"), SIZES[:1], {}, out, "1", 1, options=options),
+        )
+    return made
+
+
+def test_auto_codes_what_is_worth_it_and_on_whatever_gets_smaller(
+    bundles: dict[str, tuple[Path, CompileReport]],
+) -> None:
+    sizes = [bundles[choice][1].size for choice in (OFF, AUTO, ON)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) == 3
+    saved = {
+        choice: {one.program: one.coding.saved for one in bundles[choice][1].programs} for choice in (OFF, AUTO, ON)
+    }
+    assert set(saved[OFF].values()) == {0.0}
+    assert saved[AUTO]["model"] == saved[AUTO]["model-little"] == saved[ON]["model"] > 0.03
+    assert (saved[AUTO]["quality"], 0.0 < saved[ON]["quality"] < 0.03) == (0.0, True)
+
+
+@pytest.mark.parametrize("choice", [AUTO, ON])
+@pytest.mark.parametrize("target", ["npu-4t", "npu-2t"])
+def test_every_program_of_a_coded_bundle_computes_the_same_bytes(
+    bundles: dict[str, tuple[Path, CompileReport]], target: str, choice: str
+) -> None:
+    frame = np.random.default_rng(5).integers(0, 256, (72, 88, 3), dtype=np.uint8)
+    plain, small = Bundle.open(bundles[OFF][0]), Bundle.open(bundles[choice][0])
+    for report in bundles[choice][1].programs:
+        if report.target != target:
+            continue
+        outputs = []
+        for bundle in (plain, small):
+            device = NpuDevice(load_spec(target), seed=1)
+            loaded = device.load(bundle.program(target, report.program))
+            outputs.append(device.infer(loaded, frame).outputs)
+        assert outputs[0].keys() == outputs[1].keys()
+        assert all(np.array_equal(outputs[0][name], outputs[1][name]) for name in outputs[0])
+        charged = loaded.decode_ns(load_spec(target)) / 1e6
+        assert report.coding.decode_ms == pytest.approx(charged), "compiler and device charge alike"
+
+
+def test_off_and_none_write_what_was_always_written(bundles: dict[str, tuple[Path, CompileReport]]) -> None:
+    assert CompileOptions(entropy=OFF) == CompileOptions(entropy=NONE) == CompileOptions()
+    bundle = Bundle.open(bundles[OFF][0])
+    assert all(bundle.program(one.target, one.program).coded is None for one in bundles[OFF][1].programs)
+
+
+def test_the_report_says_what_was_saved_what_it_costs_and_why_not(
+    bundles: dict[str, tuple[Path, CompileReport]],
+) -> None:
+    told = {(one["target"], one["program"]): one for one in inspect_file(bundles[AUTO][0])["programs"]}  # type: ignore[attr-defined]
+    model, quality = told["npu-4t", "model"], told["npu-4t", "quality"]
+    assert model["constants_stored"] < model["constants_bytes"]
+    assert 0.0 < model["decode_ms"] < LIMITS.decode_ms
+    share = 1 - model["constants_stored"] / model["constants_bytes"]
+    assert f"({share:.1%} less), decoded once at load in {model['decode_ms']:.3f} ms" in model["constants_note"]
+    assert (quality["constants_stored"], quality["decode_ms"]) == (quality["constants_bytes"], 0.0)
+    assert quality["constants_note"].startswith("constants plain: coding saves 2.")
+    plain = inspect_file(bundles[OFF][0])["programs"]
+    assert {(one["decode_ms"], one["constants_note"]) for one in plain} == {(0.0, "")}  # type: ignore[attr-defined]
+
+
+def test_auto_leaves_plain_what_would_hold_up_a_load() -> None:
+    data, spec = bell(64 * LANES), load_spec("npu-4t")
+    slow = replace(spec, host_elements_per_ns=len(data) / (LIMITS.decode_ms * 1e6))
+    assert chosen(data, spec, AUTO)[0] is not None
+    section, coding = chosen(data, slow, AUTO)
+    assert (section, coding.stored, coding.decode_ms) == (None, len(data), 0.0)
+    assert "more than the 2 ms that a load may take" in coding.note
+    assert chosen(data, slow, ON)[0] is not None, "on asks for nothing but a smaller file"

@@ -43,6 +43,7 @@ def test_one_bundle_shows_memory_map_timeline_placement_and_sizes(visitor: httpx
         "4.500 ms",
         "npu-4t/model.npu",
         "runs on the CPU",
+        "npu-4t/model: constants coded: 36,864 bytes",
     ):
         assert words in text, words
     assert EVIL not in text

@@ -135,7 +135,9 @@ def test_accuracy_report_prints_a_missed_limit_as_missed() -> None:
         "condition": "hard",
         "float_psnr_rgb": 30.0,
         "int8_drop_db": 0.05,
-        "gain_db": 0.4,
+        "gain": 0.4,
+        "unit": "dB",
+        "quality": "luma PSNR",
         "flicker": 1.0,
         "parent_flicker": 1.1,
     }
@@ -146,6 +148,7 @@ def test_accuracy_report_prints_a_missed_limit_as_missed() -> None:
     text = accuracy_text(report)
     assert text.count("MISSED") == 1
     assert "0.200 dB (0.15)" in text
+    assert "+0.40 dB luma PSNR" in text
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from flows.data.clips import shrink
 from flows.data.degrade import NORMAL
 from flows.data.pairs import Pair, PairSet
 from flows.errors import FlowError
-from flows.search.prune import prune
+from flows.search.prune import cut, prune
 from flows.tasks.training import Budget
 from flows.tasks.vsr.architecture import Architecture, Stage
+from flows.tasks.vsr.net import VsrNet
 from flows.tasks.vsr.train import TrainSettings, train_net
 
 WIDE = Architecture(8, (Stage(1, 16), Stage(1, 16)))
@@ -67,3 +68,17 @@ def test_limit_that_is_met_already_cuts_nothing(pairs: PairSet, wide: torch.nn.M
     )  # fmt: skip
     assert (found.architecture, found.steps) == (WIDE, ())
     assert found.cut == found.before
+
+
+def test_history_is_kept_when_stages_get_narrower(pairs: PairSet) -> None:
+    recurrent = Architecture(8, (Stage(1, 16),), 4)
+    found = cut(VsrNet(recurrent), recurrent, (4, 8, 16), lambda one: float(one.parameters()), 0.8, pairs)
+    assert (found.architecture.history, found.architecture.stages[0].mid < 16) == (4, True)
+
+
+def test_width_that_saves_nothing_is_passed_over(pairs: PairSet, wide: torch.nn.Module) -> None:
+    def by_sixteens(one: Architecture) -> float:
+        return float(sum(-(-(stage.mid + 4) // 16) for stage in one.stages))
+
+    found = cut(wide, WIDE, (4, 8, 14, 16), by_sixteens, 0.8, pairs)
+    assert [(step.stage, step.mid, step.cost) for step in found.steps] == [(1, 8, 3.0)]

@@ -188,7 +188,9 @@ def test_budget_too_small_to_finish_one_epoch(pairs: PairSet, folder: Path, tmp_
 
 def test_a_budget_in_steps_is_the_same_for_everybody(folder: Path, tmp_path: Path) -> None:
     run = _context(folder, tmp_path / "state", steps=(3, 5, 7))
-    assert [budget_of(run, one).steps for one in Training] == [3, 5, 7]
+    assert [budget_of(run, one).steps for one in (Training.ADAPT, Training.FINETUNE, Training.QAT)] == [3, 5, 7]
+    pruning = replace(run, settings=replace(run.settings, prune=0.8))
+    assert [budget_of(pruning, one).steps for one in Training] == [3, 3, 2, 7]
     check_budget(run.settings)
 
 

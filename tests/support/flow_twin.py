@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.driver import compile_bundle
+from compiler.options import CompileOptions
 from contracts.bundle import Bundle
 from contracts.wire import (
     Build,
@@ -88,7 +89,7 @@ class FlowPlatformTwin:
             out = Path(folder) / "candidate.elb"
             compile_bundle(
                 model, quality, observer, request.targets, request.profiles, {"name": request.name}, out,
-                request.release_version, request.security_epoch,
+                request.release_version, request.security_epoch, options=CompileOptions(entropy=request.entropy),
             )  # fmt: skip
             self.bundles[key] = out.read_bytes()
         return self._build(key)

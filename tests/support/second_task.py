@@ -7,6 +7,7 @@ whose three channels are alike.
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,41 +35,41 @@ LEVEL = 110
 
 
 class MaskNet(nn.Module):
-    """[n, 3, h, w] -> [n, 3, 2h, 2w] in about 0..1."""
+    """[n, 3, h, w] -> [n, 3, scale h, scale w] in about 0..1."""
 
-    def __init__(self, architecture: Architecture) -> None:
+    def __init__(self, architecture: Architecture, scale: int = 2) -> None:
         super().__init__()
-        self.architecture = architecture
+        self.architecture, self.scale = architecture, scale
         self.head = nn.Conv2d(3, architecture.trunk, 3, padding=1)
         self.blocks = nn.ModuleList(
             ResidualBlock(architecture.trunk, block.mid, block.kernel) for block in architecture.blocks
         )
-        self.tail = nn.Conv2d(architecture.trunk, 12, 3, padding=1)
+        self.tail = nn.Conv2d(architecture.trunk, 3 * scale**2, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.head(x))
         for block in self.blocks:
             y = block(y)
-        return F.pixel_shuffle(self.tail(y), 2)
+        return F.pixel_shuffle(self.tail(y), self.scale)
 
 
 class MaskSupernet(ElasticNet):
     """Slices by leading channels and leading blocks."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, scale: int = 2) -> None:
         super().__init__()
         self.space = space
-        self.full = MaskNet(space.largest)
+        self.full = MaskNet(space.largest, scale)
 
     def forward(self, x: Tensor, architecture: Architecture | None = None) -> Tensor:
         y = F.relu(self.full.head(x))
         for block, mid in self._kept(architecture or self.space.largest):
             middle = F.relu(F.conv2d(y, block.expand.weight[:mid], _bias(block.expand)[:mid], padding=1))
             y = y + F.conv2d(middle, block.project.weight[:, :mid], _bias(block.project), padding=1)
-        return F.pixel_shuffle(self.full.tail(y), 2)
+        return F.pixel_shuffle(self.full.tail(y), self.full.scale)
 
     def extract(self, architecture: Architecture) -> MaskNet:
-        net = MaskNet(architecture)
+        net = MaskNet(architecture, self.full.scale)
         with torch.no_grad():
             for name in ("head", "tail"):
                 getattr(net, name).load_state_dict(getattr(self.full, name).state_dict())
@@ -95,7 +96,7 @@ class QuantMaskNet(nn.Module):
 
     def __init__(self, net: MaskNet) -> None:
         super().__init__()
-        self.head, self.tail = QuantConv2d(net.head), QuantConv2d(net.tail)
+        self.head, self.tail, self.scale = QuantConv2d(net.head), QuantConv2d(net.tail), net.scale
         blocks = [block for block in net.blocks if isinstance(block, ResidualBlock)]
         self.blocks = nn.ModuleList(QuantBlock(block) for block in blocks)
         self.input_grid = ActivationQuantizer(PIXEL_SCALE, 0, pinned=True)
@@ -108,7 +109,7 @@ class QuantMaskNet(nn.Module):
         for block in self.blocks:
             assert isinstance(block, QuantBlock)
             y, grid = block(y, grid), block.sum_grid
-        return F.pixel_shuffle(through(self.tail, y, grid.scale, self.tail_grid), 2)
+        return F.pixel_shuffle(through(self.tail, y, grid.scale, self.tail_grid), self.scale)
 
 
 class MaskTask:
@@ -117,25 +118,30 @@ class MaskTask:
     name = "bright-mask"
     seeds = Path("seeds-of-the-second-task")
     first = FIRST
+    quality_name, quality_unit = "PSNR of the mask", "dB"
+    scale = 2
 
     def pair(self, high: Frames, condition: Degradation, fps: float) -> tuple[Frames, Frames]:
         low, clean = degrade(high, condition, fps)
         bright = clean.mean(axis=3, keepdims=True) > LEVEL * condition.gain
         return low, np.repeat(bright.astype(np.uint8) * 255, 3, axis=3)
 
+    def output_size(self, rows: int, columns: int) -> tuple[int, int]:
+        return self.scale * rows, self.scale * columns
+
     def build(self, architecture: Architecture) -> MaskNet:
-        return MaskNet(architecture)
+        return MaskNet(architecture, self.scale)
 
     def inherit(self, parent: nn.Module, architecture: Architecture) -> MaskNet:
         assert isinstance(parent, MaskNet)
-        net = MaskNet(architecture)
+        net = MaskNet(architecture, self.scale)
         for name in ("head", "tail"):
             getattr(net, name).load_state_dict(getattr(parent, name).state_dict())
         return net
 
     def load(self, data: bytes) -> MaskNet:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            net = MaskNet(Architecture.from_json(bytes(archive["architecture"]).decode()))
+            net = MaskNet(Architecture.from_json(bytes(archive["architecture"]).decode()), self.scale)
             names = [name for name in archive.files if name != "architecture"]
             net.load_state_dict({name: torch.from_numpy(archive[name]) for name in names})
         return net
@@ -148,7 +154,7 @@ class MaskTask:
         return buffer.getvalue()
 
     def load_supernet(self, path: Path) -> MaskSupernet:
-        supernet = MaskSupernet(SPACE)
+        supernet = MaskSupernet(SPACE, self.scale)
         supernet.load_state_dict(torch.load(path, weights_only=True))
         return supernet
 
@@ -157,7 +163,7 @@ class MaskTask:
         return ""
 
     def parameters(self, architecture: Architecture) -> int:
-        return sum(value.numel() for value in MaskNet(architecture).parameters())
+        return sum(value.numel() for value in MaskNet(architecture, self.scale).parameters())
 
     def macs(self, architecture: Architecture, rows: int, columns: int) -> int:
         blocks = sum(18 * architecture.trunk * block.mid for block in architecture.blocks)
@@ -227,8 +233,10 @@ class MaskTask:
             edge = residual_block(writer, f"block{index}", edge, block)
         tail = writer.conv("tail", edge, conv_codes(network.tail, edge.encoding))
         shuffled = writer.quantize(tail, encoding(network.tail_grid))
-        image = writer.node("DepthToSpace", [shuffled.name], "d2s", blocksize=2, mode="CRD")
-        writer.output(writer.quantize(image, shuffled.encoding, "y"), [1, 3, "height2", "width2"])
+        image = writer.node("DepthToSpace", [shuffled.name], "d2s", blocksize=self.scale, mode="CRD")
+        writer.output(
+            writer.quantize(image, shuffled.encoding, "y"), [1, 3, f"height{self.scale}", f"width{self.scale}"]
+        )
         return writer.finish([1, 3, "height", "width"], {})
 
 
@@ -237,4 +245,22 @@ def _bias(conv: nn.Conv2d) -> Tensor:
     return conv.bias
 
 
-MASK = MaskTask()
+class LargeMaskTask(MaskTask):
+    """The same mask at four times the size, judged by how much of it is met: another scale and another metric."""
+
+    name = "bright-mask-x4"
+    quality_name, quality_unit = "intersection over union", "%"
+    scale = 4
+
+    def pair(self, high: Frames, condition: Degradation, fps: float) -> tuple[Frames, Frames]:
+        low, mask = super().pair(high, condition, fps)
+        return low, mask.repeat(2, axis=1).repeat(2, axis=2)
+
+    def evaluate(self, model: nn.Module | bytes, pairs: PairSet) -> Metrics:
+        run = self.runner(model)
+        found = [(run(pair.low) > 127, pair.high > 127) for pair in pairs.pairs]
+        shares = [(ours & truth).sum() / max(1, (ours | truth).sum()) for ours, truth in found]
+        return replace(super().evaluate(model, pairs), other=100.0 * float(np.mean(shares)))
+
+
+MASK, LARGE_MASK = MaskTask(), LargeMaskTask()

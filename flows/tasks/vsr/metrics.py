@@ -25,13 +25,19 @@ _SHAVE = 2
 
 @dataclass(frozen=True)
 class Metrics:
-    """Means over all frames of a pair set; dB and LSB."""
+    """Means over all frames of a pair set; dB and LSB. `other` is what decides in a task that luma PSNR does not."""
 
     psnr_y: float
     psnr_rgb: float
     flicker: float
     frames: int
     per_pair: tuple[tuple[str, float, float], ...] = ()
+    other: float | None = None
+
+    @property
+    def quality(self) -> float:
+        """What decides between networks (`Task.quality_name`, `Task.quality_unit`); larger is better."""
+        return self.psnr_y if self.other is None else self.other
 
     def better_than(self, other: Metrics) -> float:
         """Gain in luma PSNR, dB."""

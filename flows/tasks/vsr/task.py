@@ -14,7 +14,7 @@ from flows.quant.export import export_vsr
 from flows.quant.networks import QuantVsrNet
 from flows.tasks.task import ElasticNet
 from flows.tasks.training import Budget, Progress
-from flows.tasks.vsr.architecture import HAND_MADE, Architecture
+from flows.tasks.vsr.architecture import HAND_MADE, SCALE, Architecture
 from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.metrics import Metrics, Upscaler, as_upscaler, evaluate
 from flows.tasks.vsr.net import VsrNet
@@ -29,10 +29,15 @@ class VsrTask:
     name = "vsr-x2"
     seeds = Path(__file__).resolve().parents[3] / "seeds"
     first = HAND_MADE
+    quality_name, quality_unit = "luma PSNR", "dB"
 
     def pair(self, high: Frames, condition: Degradation, fps: float) -> tuple[Frames, Frames]:
         """The degraded half-size clip and the clean one."""
         return degrade(high, condition, fps)
+
+    def output_size(self, rows: int, columns: int) -> tuple[int, int]:
+        """Twice the size."""
+        return SCALE * rows, SCALE * columns
 
     def build(self, architecture: Architecture) -> VsrNet:
         """Kaiming weights."""

@@ -29,6 +29,11 @@ def bundle_report(build_id: str, slower: float) -> dict[str, object]:
     placement = [{"name": "conv1", "unit": "NPU", "reason": f"fused {EVIL}", "nodes": ["Conv_0", "Relu_1"]}]
     placement.append({"name": "resize", "unit": "CPU", "reason": "no such operator", "nodes": ["Resize_9"]})
     program = {"program": "model", "target": "npu-4t", "core": "big", "constants_bytes": 40_960, "profiles": profiles}
+    program |= {
+        "constants_stored": 36_864,
+        "decode_ms": 0.112,
+        "constants_note": f"constants coded: 36,864 bytes {EVIL}",
+    }
     edges = [{"producer": "conv1", "consumer": "resize", "reason": "runs on the CPU"}]
     return {
         "build_id": build_id,
