@@ -1,6 +1,6 @@
 """Where a stage keeps what it made: `build/bench/learning/STAGE/KEY/seedN`, so that the bench goes on after a stop.
 
-The key is a hash of the stage's configuration and of the code that decides its result (`benchmarks/code_hash.py`).
+The key is a hash of the stage's configuration and of the code that decides its result (`benchmarks/keeping/code_hash.py`).
 Another configuration or other training code never finds an old result.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.code_hash import code_hash
+from benchmarks.keeping.code_hash import code_hash
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ROOT = CHECKOUT / "build" / "bench" / "learning"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks import qat
-from benchmarks.code_hash import code_hash
+from benchmarks.keeping.code_hash import code_hash
 from benchmarks.peers.environment import PeerFailed
 from benchmarks.quantising import rows
 from benchmarks.quantising.cache import Stage, done

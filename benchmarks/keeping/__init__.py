@@ -1,0 +1,1 @@
+"""Results of benches that take long, kept by what made them."""
