@@ -1,7 +1,7 @@
 """Where a stage keeps what it made: `build/bench/learning/STAGE/KEY/seedN`, so that the bench goes on after a stop.
 
-The key is a hash of the stage's configuration and of the code that decides its result (`benchmarks/keeping/code_hash.py`).
-Another configuration or other training code never finds an old result.
+The key is a hash of the stage's configuration and of the code that decides its result (`benchmarks/keeping`). Another
+configuration or other training code never finds an old result.
 """
 
 from __future__ import annotations
