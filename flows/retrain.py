@@ -3,12 +3,13 @@
 collect -> hard set -> study -> operator table -> search -> train -> quantise -> prove -> build and gate -> register
 the training set -> keep the generation -> release. Every step leaves an artefact in the run folder and is skipped
 when that is there, so a killed run goes on where it stood. Truth lives in the run folder and in the platform's
-database; Prefect and MLflow may lose or repeat anything.
+database; Prefect and MLflow may lose or repeat anything. Jobs within a step may be spread (`flows.spread`).
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,10 +23,11 @@ from flows.lineage import described, lineage
 from flows.platform import Platform
 from flows.run_folder import Json
 from flows.run_pulse import RunPulse
+from flows.spread.spread import Kind, Spread
 from flows.steps import artefacts, hard, learn, ship
 from flows.steps.budget import check_budget
 from flows.steps.collect import collect
-from flows.steps.context import RetrainSettings, RunContext, open_context
+from flows.steps.context import JOBS, RetrainSettings, RunContext, open_context
 from flows.steps.hard import TrainingPairs
 from flows.steps.pin import pinned
 from flows.tracking import Tracker
@@ -50,8 +52,8 @@ def run_retrain(
     """
     wanted = settings or RetrainSettings.from_environment()
     check_budget(wanted)
-    with RunPulse(state / "runs" / key) as pulse:
-        run = pinned(open_context(key, state, platform, wanted, progress))
+    with RunPulse(state / "runs" / key) as pulse, Spread(Kind.parse(wanted.spread).runner()) as spread:
+        run = replace(pinned(open_context(key, state, platform, wanted, progress)), spread=spread)
         tracked = tracker or Tracker.from_environment(key, wanted.task)
         tracked.open(run.folder, described(run))
         try:
@@ -71,19 +73,21 @@ def _all_steps(run: RunContext, tracked: Tracker) -> Json:
     studied = step("study", lambda: learn.study(run, pairs.get(found)))
     artefacts.after_operators(run, step("operators", lambda: learn.measure(run)))
     searched = step("search", lambda: learn.search_architecture(run, pairs.get(found), studied))
-    artefacts.after_search(run, searched)
     trained = step("train", lambda: learn.train(run, pairs.get(found), searched))
+    settled = learn.settled(searched, trained)
+    artefacts.after_search(run, settled)
     quantised = step("quantise", lambda: learn.quantise(run, pairs.get(found)))
     hard.forget_pairs(run)
     artefacts.after_training(run)
     proved = step("prove", lambda: ship.prove(run, found))
     artefacts.after_proof(run, proved, quantised)
-    told = artefacts.told_search(run, searched)
+    told = artefacts.told_search(run, settled)
     built = step("build", lambda: ship.build(run, found, proved, release_version(run.key), told))
     step("training_set", lambda: ship.register_training_set(run, found))
     step("generation", lambda: ship.keep_generation(run, found, trained))
     released = step("release", lambda: ship.release(run, built, proved, tracked.run_id))
     artefacts.after_release(run, built, released)
+    shutil.rmtree(run.folder.path / JOBS, ignore_errors=True)
     tracked.finish()
     return {"key": run.key, "steps": run.folder.steps(), **step.results}
 

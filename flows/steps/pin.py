@@ -15,7 +15,7 @@ from flows.run_folder import Json
 from flows.steps.context import RunContext
 
 PINNED = "run.json"
-_KEPT = ("task", "corpus", "seed", "profiles", "targets", "asks", "calibration")
+_KEPT = ("task", "corpus", "seed", "profiles", "targets", "asks", "calibration", "candidates")
 
 
 def pinned(run: RunContext) -> RunContext:
@@ -56,6 +56,7 @@ def _now(run: RunContext) -> Json:
         "targets": list(wanted.targets),
         "asks": wanted.asks,
         "calibration": wanted.calibration or "",
+        "candidates": wanted.candidates,
         "budget_minutes": wanted.budget_minutes,
         "steps": list(wanted.steps) if wanted.steps else None,
         "code": code_version(),
