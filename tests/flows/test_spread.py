@@ -118,6 +118,22 @@ def test_what_is_done_is_kept_and_what_differs_is_done(tmp_path: Path) -> None:
     assert Spread().run(folder, [replace(job, seed=1)], _quiet) == [{"length": 5}], "a damaged result is made again"
 
 
+def test_who_comes_second_takes_what_the_first_has_made(tmp_path: Path) -> None:
+    order = order_for(_draws(1)[0], tmp_path)
+    do(order, _quiet)
+    do(order, _quiet)
+    assert attempted(order.to_json()) is None
+    assert began(tmp_path) == ["0"]
+
+
+def test_nobody_is_started_for_what_is_kept(tmp_path: Path) -> None:
+    Spread().run(tmp_path, _draws(2), _quiet)
+    runner = Processes(2)
+    with Spread(runner) as spread:
+        assert len(spread.run(tmp_path, _draws(2), _quiet)) == 2
+        assert runner._workers == []
+
+
 def test_error_of_a_job_is_the_flow_s_own_and_the_others_are_kept(runner: Runner, tmp_path: Path) -> None:
     good, bad = _draws(1), Job("refused", f"{CALLS}:refuse", {"number": 9})
     with Spread(runner) as spread:
