@@ -4,12 +4,13 @@ collect -> hard set -> study -> operator table -> search -> train -> quantise ->
 the training set -> keep the generation -> release. A run that is asked for it cuts the trained network and lets it
 recover before it is quantised (`flows.steps.prune`). Every step leaves an artefact in the run folder and is skipped
 when that is there, so a killed run goes on where it stood. Truth lives in the run folder and in the platform's
-database; Prefect and MLflow may lose or repeat anything.
+database; Prefect and MLflow may lose or repeat anything. Jobs within a step may be spread (`flows.spread`).
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,10 +24,11 @@ from flows.lineage import described, lineage
 from flows.platform import Platform
 from flows.run_folder import Json
 from flows.run_pulse import RunPulse
+from flows.spread.spread import Kind, Spread
 from flows.steps import artefacts, hard, learn, prune, ship
 from flows.steps.budget import check_budget
 from flows.steps.collect import collect
-from flows.steps.context import RetrainSettings, RunContext, open_context
+from flows.steps.context import JOBS, RetrainSettings, RunContext, open_context
 from flows.steps.evaluation import check_judged
 from flows.steps.hard import TrainingPairs
 from flows.steps.pin import pinned
@@ -54,8 +56,8 @@ def run_retrain(
     wanted = settings or RetrainSettings.from_environment()
     check_budget(wanted)
     check_judged(task_named(wanted.task))
-    with RunPulse(state / "runs" / key) as pulse:
-        run = pinned(open_context(key, state, platform, wanted, progress))
+    with RunPulse(state / "runs" / key) as pulse, Spread(Kind.parse(wanted.spread).runner()) as spread:
+        run = replace(pinned(open_context(key, state, platform, wanted, progress)), spread=spread)
         tracked = tracker or Tracker.from_environment(key, wanted.task)
         tracked.open(run.folder, described(run))
         try:
@@ -75,21 +77,23 @@ def _all_steps(run: RunContext, tracked: Tracker) -> Json:
     studied = step("study", lambda: learn.study(run, pairs.get(found)))
     artefacts.after_operators(run, step("operators", lambda: learn.measure(run)))
     searched = step("search", lambda: learn.search_architecture(run, pairs.get(found), studied))
-    artefacts.after_search(run, searched)
     prune.check_prunable(run, searched)
     trained = step("train", lambda: learn.train(run, pairs.get(found), searched))
+    settled = learn.settled(searched, trained)
+    artefacts.after_search(run, settled)
     kept, pruning = _pruned(run, step, lambda: pairs.get(found), trained)
     quantised = step("quantise", lambda: learn.quantise(run, pairs.get(found)))
     hard.forget_pairs(run)
     artefacts.after_training(run)
     proved = step("prove", lambda: ship.prove(run, found))
     artefacts.after_proof(run, proved, quantised, pruning)
-    told = artefacts.told_search(run, searched)
+    told = artefacts.told_search(run, settled)
     built = step("build", lambda: ship.build(run, found, proved, release_version(run.key), told, pruning))
     step("training_set", lambda: ship.register_training_set(run, found))
     step("generation", lambda: ship.keep_generation(run, found, kept))
     released = step("release", lambda: ship.release(run, built, proved, tracked.run_id, pruning))
     artefacts.after_release(run, built, released, pruning)
+    shutil.rmtree(run.folder.path / JOBS, ignore_errors=True)
     tracked.finish()
     return {"key": run.key, "steps": run.folder.steps(), **step.results}
 

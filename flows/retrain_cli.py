@@ -22,6 +22,7 @@ from flows.platform import Platform
 from flows.provision import provision as run_provision
 from flows.retrain import new_key, run_retrain, state_folder
 from flows.run_pulse import runs, to_resume
+from flows.spread.spread import KINDS
 from flows.steps.budget import check_budget
 from flows.steps.context import RetrainSettings, parse_steps
 
@@ -56,6 +57,14 @@ def retrain(
     prune_by: Annotated[
         str | None, typer.Option(help="Share of what: latency (predicted, of the largest frames) or parameters.")
     ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(min=1, help="Networks to fine-tune, each with the whole budget; the best goes on."),
+    ] = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(help=f"Who does the jobs of a run, with the same result: {KINDS}."),
+    ] = None,
     task: Annotated[str | None, typer.Option(help="What is learned; tasks are installed as entry points.")] = None,
     key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the newest run that stopped or failed.")] = False,
@@ -76,7 +85,8 @@ def retrain(
     edgeloop retrain --asks temporal=0.2 (less flicker) · edgeloop retrain --calibration var/calibration ·
     edgeloop retrain --resume (goes on where the newest run stopped) · edgeloop retrain --key hand-20260101-120000 ·
     edgeloop retrain --steps 300,1400,200 (the same bytes each time) ·
-    edgeloop retrain --prune 0.8 --entropy auto (a smaller, faster network) · edgeloop retrain --list
+    edgeloop retrain --prune 0.8 --entropy auto (a smaller, faster network) ·
+    edgeloop retrain --spread processes:4 --candidates 4 · edgeloop retrain --list
     """
     if listed:
         _show_runs(_state(state), as_json)
@@ -86,7 +96,7 @@ def retrain(
             budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks,
             calibration=str(calibration) if calibration else None,
             steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None, task=task, entropy=entropy,
-            prune=prune, prune_by=prune_by,
+            prune=prune, prune_by=prune_by, candidates=candidates, spread=spread,
         )  # fmt: skip
         check_budget(settings)
         chosen = key or (_stopped(_state(state)) if resume else new_key(None))

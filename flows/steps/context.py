@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,9 @@ from flows.errors import FlowError
 from flows.model_store import Generation, ModelStore
 from flows.platform import Platform
 from flows.quant.calibration_set import read_set
-from flows.run_folder import RunFolder
+from flows.run_folder import Json, RunFolder
+from flows.spread.job import Job
+from flows.spread.spread import HERE, Kind, Spread
 from flows.tasks.registry import DEFAULT, task_named
 from flows.tasks.task import Task
 from flows.tasks.vsr.perception import Perception
@@ -30,6 +32,9 @@ ENTROPY = ("auto", "on", "off")
 PRUNE_BY = ("latency", "parameters")
 RECOVERED = "recovered.npz"
 """The float network of a run that pruned it."""
+LAB = (sys.executable, "-m", "edge_agent.lab")
+JOBS = "jobs"
+"""Folder of finished jobs below the run's."""
 
 MAX_VIEW_HEIGHT = 400
 _log = logging.getLogger(__name__)
@@ -66,6 +71,10 @@ class RetrainSettings:
     most; None leaves the network whole.
     """
     prune_by: str = "latency"
+    candidates: int = 1
+    """Networks of the search that are fine-tuned, each with the whole budget of fine-tuning; the best goes on."""
+    spread: str = HERE
+    """Who does the jobs of a run: `here`, `processes[:n]` or `dask[:address]`. The result is the same."""
 
     def __post_init__(self) -> None:
         for name, value, known in (("entropy", self.entropy, ENTROPY), ("prune-by", self.prune_by, PRUNE_BY)):
@@ -85,8 +94,8 @@ class RetrainSettings:
     @classmethod
     def from_environment(cls, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _UNLICENSED (1),
-        _CALIBRATION, _TASK, _ENTROPY, _PRUNE, _PRUNE_BY, _ASKS (like "temporal=0.2"), _PROFILES ("72x88,360x640"),
-        _STEPS ("300,1400,200") and then by `changes`.
+        _CALIBRATION, _TASK, _ENTROPY, _PRUNE, _PRUNE_BY, _CANDIDATES, _SPREAD, _ASKS (like "temporal=0.2"), _PROFILES
+        ("72x88,360x640"), _STEPS ("300,1400,200") and then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -107,12 +116,16 @@ class RetrainSettings:
             ("prune", float),
             ("prune_by", str),
             ("task", str),
+            ("candidates", int),
+            ("spread", str),
         ):
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
                 found[name] = _number(name, raw, kind)
         settings = cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
-        _ = settings.perception  # a word that cannot be read is told before a run begins
+        _ = settings.perception, Kind.parse(settings.spread)  # what cannot be read is told before a run begins
+        if settings.candidates < 1:
+            raise FlowError(f"candidates {settings.candidates}: one network or more is to be trained")
         return settings
 
 
@@ -160,8 +173,26 @@ class RunContext:
     settings: RetrainSettings
     findings: tuple[str, ...] = ()
     """What was noted or left out while the corpus was read, a sentence each."""
-    lab_command: tuple[str, ...] = (sys.executable, "-m", "edge_agent.lab")
+    lab_command: tuple[str, ...] = LAB
     progress: Callable[[str, float], None] = field(default=report_nothing)
+    spread: Spread = field(default_factory=Spread)
+
+    def results(self, jobs: Sequence[Job], what: str | None) -> list[Json]:
+        """The jobs' results in order, done wherever this run's jobs are done; `what` is told as progress."""
+        return self.spread.run(
+            self.folder.path / JOBS,
+            jobs,
+            lambda share, line: self.progress(f"{what}: {line}", share) if what else None,
+        )
+
+    def left(self, result: Json) -> bytes:
+        """The file that a job left and named in its result."""
+        return self.folder.read(f"{JOBS}/{result['file']}")
+
+    @property
+    def other_lab(self) -> tuple[str, ...] | None:
+        """The command of a device that is not the emulated one of whoever does the job."""
+        return self.lab_command if self.lab_command != LAB else None
 
     @property
     def task(self) -> Task:

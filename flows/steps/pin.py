@@ -15,7 +15,10 @@ from flows.run_folder import Json
 from flows.steps.context import RunContext
 
 PINNED = "run.json"
-_KEPT = ("task", "corpus", "seed", "profiles", "targets", "asks", "calibration", "entropy", "prune", "prune_by")
+_KEPT = (
+    "task", "corpus", "seed", "profiles", "targets", "asks", "calibration", "entropy", "prune", "prune_by",
+    "candidates",
+)  # fmt: skip
 
 
 def pinned(run: RunContext) -> RunContext:
@@ -59,6 +62,7 @@ def _now(run: RunContext) -> Json:
         "entropy": wanted.entropy,
         "prune": wanted.prune,
         "prune_by": wanted.prune_by,
+        "candidates": wanted.candidates,
         "budget_minutes": wanted.budget_minutes,
         "steps": list(wanted.steps) if wanted.steps else None,
         "code": code_version(),

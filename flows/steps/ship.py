@@ -22,35 +22,54 @@ from flows.data.pairs import PairSet
 from flows.embedder import SegmentEmbedder
 from flows.errors import RefusedError
 from flows.run_folder import Json
-from flows.steps.context import RunContext
+from flows.spread.job import Job
+from flows.steps.context import JOBS, RunContext
 from flows.steps.evaluation import conditions_of, evaluation_frames
 from flows.steps.hard import hard_conditions, parent_vectors
+from flows.steps.material import laid
 from flows.steps.prune import pruning_text
+from flows.steps.roles import FLOAT, MODEL
+from flows.tasks.task import Task
 from flows.tasks.vsr.architecture import Architecture
 
 
 def prove(run: RunContext, hard: Json) -> Json:
-    """Float, INT8 and parent on held-out clips, in numbers, a row for each condition and frame size."""
-    net = run.task.load(run.folder.read(run.float_weights))
-    model = run.folder.read("model.onnx")
-    report: Json = {}
-    for frames in evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key):
-        pairs = PairSet(frames.pairs)
-        int8, parent = run.task.evaluate(model, pairs), run.task.evaluate(run.parent.model, pairs)
-        float_psnr = frames.psnr(net)
-        report[frames.name] = {
-            "condition": frames.condition,
-            "float_psnr_rgb": float_psnr,
-            "int8_drop_db": float_psnr - frames.psnr(model),
-            "quality": run.task.quality_name,
-            "unit": run.task.quality_unit,
-            "int8_quality": int8.quality,
-            "parent_quality": parent.quality,
-            "gain": int8.quality - parent.quality,
-            "flicker": int8.flicker,
-            "parent_flicker": parent.flicker,
-        }
-    return report
+    """Float, INT8 and parent on held-out clips, in numbers, a row for each condition and frame size; a job a network
+    and row.
+    """
+    sets = evaluation_frames(run, conditions_of(hard_conditions(hard)), run.key)
+    networks = {
+        "float": {FLOAT: run.folder.path / run.float_weights},
+        "int8": {MODEL: run.folder.path / "model.onnx"},
+        "parent": {MODEL: run.parent.folder / "model.onnx"},
+    }
+    jobs = []
+    for frames in sets:
+        material = laid({frames.name: PairSet(frames.pairs)}, run.folder.path / JOBS / f"{frames.name}.bin")
+        jobs += [
+            Job(
+                f"{network} on {frames.name}", "flows.steps.jobs:prove", {"task": run.task.name},
+                {**material.files, **files}, run.settings.seed, material.given,
+            )
+            for network, files in networks.items()
+        ]  # fmt: skip
+    found = iter(run.results(jobs, "proving"))
+    return {frames.name: _proof(run.task, frames.condition, *(next(found) for _ in networks)) for frames in sets}
+
+
+def _proof(task: Task, condition: str, float_: Json, int8: Json, parent: Json) -> Json:
+    return {
+        "condition": condition,
+        "float_psnr_rgb": float_["psnr_rgb"],
+        "int8_drop_db": float_["psnr_rgb"] - int8["psnr_rgb"],
+        "quality": task.quality_name,
+        "unit": task.quality_unit,
+        "int8_quality": int8["quality"],
+        "parent_quality": parent["quality"],
+        "gain": int8["quality"] - parent["quality"],
+        "flicker": int8["flicker"],
+        "parent_flicker": parent["flicker"],
+    }
 
 
 def build(
