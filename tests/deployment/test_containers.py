@@ -188,7 +188,10 @@ def test_settings_read_the_secret_files_and_hide_them(tmp_path: Path, monkeypatc
 def test_the_environment_of_compose_is_what_the_code_reads() -> None:
     known = {f"EDGELOOP_{field.upper()}" for field in Settings.model_fields}
     known |= {"EDGELOOP_SECRETS_DIR", "EDGELOOP_READY_FILE", CLOCK_FILE_VARIABLE, alive.VARIABLE}
-    known |= {f"EDGELOOP_RETRAIN_{name}" for name in ("BUDGET_MINUTES", "SOAK_S", "MIN_DEVICES", "PROFILES")}
+    known |= {
+        f"EDGELOOP_RETRAIN_{name}"
+        for name in ("BUDGET_MINUTES", "SOAK_S", "MIN_DEVICES", "PROFILES", "SPREAD", "CANDIDATES")
+    }
     for name, service in OURS.items():
         ours = {key for key in service.get("environment", {}) if key.startswith("EDGELOOP_")}
         assert ours <= known, name
