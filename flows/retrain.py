@@ -30,6 +30,7 @@ from flows.steps.context import RetrainSettings, RunContext, open_context
 from flows.steps.evaluation import check_judged
 from flows.steps.hard import TrainingPairs
 from flows.steps.pin import pinned
+from flows.tasks.device import training_device
 from flows.tasks.registry import task_named
 from flows.tracking import Tracker
 
@@ -54,6 +55,7 @@ def run_retrain(
     wanted = settings or RetrainSettings.from_environment()
     check_budget(wanted)
     check_judged(task_named(wanted.task))
+    training_device()  # one that is not here is told now, not after minutes of collecting
     with RunPulse(state / "runs" / key) as pulse:
         run = pinned(open_context(key, state, platform, wanted, progress))
         tracked = tracker or Tracker.from_environment(key, wanted.task)
