@@ -6,10 +6,11 @@ from flows.run_folder import Json
 from flows.steps.context import RunContext
 from flows.steps.hard import hard_conditions
 from flows.steps.pin import PINNED
+from flows.tasks.device import training_device
 
 
 def described(run: RunContext) -> Json:
-    """Parameters of the run as it was begun."""
+    """Parameters of the run as it was begun, and the device that it trains on."""
     begun = run.folder.read_json(PINNED)
     wanted = run.settings
     return {
@@ -20,6 +21,7 @@ def described(run: RunContext) -> Json:
         "soak_s": wanted.soak_s,
         "min_devices": wanted.min_devices,
         "auto_release": wanted.auto_release,
+        "device": str(training_device()),
     }
 
 

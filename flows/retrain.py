@@ -32,6 +32,7 @@ from flows.steps.context import JOBS, RetrainSettings, RunContext, open_context
 from flows.steps.evaluation import check_judged
 from flows.steps.hard import TrainingPairs
 from flows.steps.pin import pinned
+from flows.tasks.device import training_device
 from flows.tasks.registry import task_named
 from flows.tracking import Tracker
 
@@ -56,6 +57,7 @@ def run_retrain(
     wanted = settings or RetrainSettings.from_environment()
     check_budget(wanted)
     check_judged(task_named(wanted.task))
+    training_device()  # one that is not here is told now, not after minutes of collecting
     with RunPulse(state / "runs" / key) as pulse, Spread(Kind.parse(wanted.spread).runner()) as spread:
         run = replace(pinned(open_context(key, state, platform, wanted, progress)), spread=spread)
         tracked = tracker or Tracker.from_environment(key, wanted.task)

@@ -25,6 +25,7 @@ from flows.run_pulse import runs, to_resume
 from flows.spread.spread import KINDS
 from flows.steps.budget import check_budget
 from flows.steps.context import RetrainSettings, parse_steps
+from flows.tasks.device import training_device
 
 STATE_HELP = "State folder of the platform (the one given to `edgeloop up --state`)."
 State = Annotated[Path | None, typer.Option("--state", help=STATE_HELP)]
@@ -99,13 +100,15 @@ def retrain(
             prune=prune, prune_by=prune_by, candidates=candidates, spread=spread,
         )  # fmt: skip
         check_budget(settings)
+        device = training_device()
         chosen = key or (_stopped(_state(state)) if resume else new_key(None))
         result = run_retrain(chosen, _state(state), _platform(state), settings, report)
     if as_json:
         print(json.dumps(result, indent=1))
     else:
         seconds = {name: row.get("seconds", 0.0) for name, row in result["steps"].items()}
-        Console().print(f"[green]done[/] {result['key']}: " + ", ".join(f"{n} {s:.0f} s" for n, s in seconds.items()))
+        took = ", ".join(f"{name} {spent:.0f} s" for name, spent in seconds.items())
+        Console().print(f"[green]done[/] {result['key']} (training on {device}): {took}")
 
 
 def provision(
