@@ -27,6 +27,9 @@ from flows.tasks.vsr.train import finetune
 from flows.tasks.vsr.weights import load_net, save_net
 
 ASKED = Perception(temporal=0.2)
+RETRAIN = replace(FINETUNE, hard_share=1 / 8)
+"""The stand-ins are as hard as the field here: with the flow's quarter of hard patches healthy calls lost 0.15 dB."""
+
 JUDGE_SEED = 900
 _SEED_MODEL = CHECKOUT / "seeds" / "v1.npz"
 _FRAMES = 14
@@ -43,7 +46,7 @@ def hardened(seed: int, tell: Tell | None = None) -> Json:
     at = kept(
         "hard",
         seed,
-        {"old": spent.old, "retrained": spent.retrained, "tuning": repr(FINETUNE), "asked": repr(ASKED)},
+        {"old": spent.old, "retrained": spent.retrained, "tuning": repr(RETRAIN), "asked": repr(ASKED)},
         _CODE,
     )
     if at.result is not None:
@@ -51,12 +54,10 @@ def hardened(seed: int, tell: Tell | None = None) -> Json:
     old, new = at.folder / "old.npz", at.folder / "new.npz"
     for path, start, share, seconds, told in (
         (old, _SEED_MODEL, 0.0, spent.old, part(tell, 0.05, 0.35, "old network")),
-        (new, old, FINETUNE.hard_share, spent.retrained, part(tell, 0.35, 0.9, "retrained network")),
+        (new, old, RETRAIN.hard_share, spent.retrained, part(tell, 0.35, 0.9, "retrained network")),
     ):
         if not path.is_file():
-            settings = replace(
-                FINETUNE, hard_share=share, seed=seed, perception=ASKED if share else FINETUNE.perception
-            )
+            settings = replace(RETRAIN, hard_share=share, seed=seed, perception=ASKED if share else RETRAIN.perception)
             checkpoint = path.with_suffix(".checkpoint")
             net = finetune(
                 load_net(start.read_bytes()), normal_pairs(), hard_pairs(),
