@@ -36,10 +36,14 @@ def up(
     """Start the platform on this machine; Ctrl-C stops it. Everything it knows stays in the state folder."""
     console = Console(stderr=True)
     begun = time.monotonic()
+    asked = Asked()
     try:
-        asked = Asked()
         platform = Platform(
-            state, port, without=without or (), say=lambda line: _tell(console, time.monotonic() - begun, line)
+            state,
+            port,
+            without=without or (),
+            say=lambda line: _tell(console, time.monotonic() - begun, line),
+            asked=asked.already,
         )
         with platform:
             _welcome(console, platform.info, state)
@@ -48,6 +52,9 @@ def up(
     except KeyboardInterrupt:
         console.print("stopped")
     except EmbeddedError as error:
+        if asked.already():
+            console.print("stopped")
+            return
         console.print(f"[bold red]edgeloop up:[/] {error}", highlight=False)
         raise typer.Exit(1) from error
     except OSError as error:
@@ -81,13 +88,17 @@ class Asked:
     """Whether somebody asked to end, by Ctrl-C or SIGTERM; both stop everything in order.
 
     The interrupt that a signal raises can be lost: whoever clears up (a finaliser, a callback from C) reports it and
-    goes on. So it is remembered, and `wait` returns at once.
+    goes on. So it is remembered: a start is given up, and `wait` returns at once.
     """
 
     def __init__(self) -> None:
         self._asked = False
         signal.signal(signal.SIGINT, self._ask)
         signal.signal(signal.SIGTERM, self._ask)
+
+    def already(self) -> bool:
+        """Whether somebody asked; a start looks at it."""
+        return self._asked
 
     def wait(self) -> None:
         """Return when somebody asked, also before. Raises KeyboardInterrupt when that happens meanwhile."""

@@ -41,7 +41,10 @@ Say = Callable[[str], None]
 
 
 class Platform:
-    """A platform on this machine. `without` names optional children to leave out; `environment` is for the children."""
+    """A platform on this machine. `without` names optional children to leave out; `environment` is for the children.
+
+    `asked` says whether somebody asked to end meanwhile; a start looks at it and is given up.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Platform:
         without: Collection[str] = (),
         environment: Mapping[str, str] | None = None,
         say: Say = lambda line: None,
+        asked: Callable[[], bool] = lambda: False,
     ) -> None:
         unknown = set(without) - OPTIONAL
         if unknown:
@@ -60,6 +64,7 @@ class Platform:
         self._without = frozenset(without) | (frozenset() if has_flows() else {"flows"})
         self._environment = dict(environment or {})
         self._listener = say
+        self._asked = asked
         self._plan: Plan | None = None
         self._watch: Watch | None = None
         self._noting = threading.Lock()
@@ -132,7 +137,7 @@ class Platform:
         demand_free(self._port)
         plan = self._plan = Plan(self.folder, self.folder.plan(self._port), self._environment)
         self.folder.save(plan.info)
-        watch = self._watch = Watch(self.folder.logs, self.folder.root, self.say, self._note_children)
+        watch = self._watch = Watch(self.folder.logs, self.folder.root, self.say, self._note_children, self._asked)
         watch.begin()
         with ThreadPoolExecutor(max_workers=len(CHILDREN)) as pool:
             try:

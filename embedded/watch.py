@@ -15,14 +15,25 @@ Say = Callable[[str], None]
 
 
 class Watch:
-    """Children by name, and the thread that looks after them. `changed` is called after every start or death."""
+    """Children by name, and the thread that looks after them. `changed` is called after every start or death.
 
-    def __init__(self, logs: Path, cwd: Path, say: Say, changed: Callable[[], None]) -> None:
+    `asked` says whether somebody asked to end meanwhile; then a start is given up.
+    """
+
+    def __init__(
+        self,
+        logs: Path,
+        cwd: Path,
+        say: Say,
+        changed: Callable[[], None],
+        asked: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.children: dict[str, Child] = {}
         self._logs = logs
         self._cwd = cwd
         self._say = say
         self._changed = changed
+        self._asked = asked
         self._lock = threading.RLock()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="edgeloop-watch", daemon=True)
@@ -45,7 +56,7 @@ class Watch:
         """Wait until a child says it is ready; returns the seconds. Raises ChildFailed with the end of its log."""
         child, begun = self.children[name], time.monotonic()
         while not child.spec.ready():
-            if self._end.is_set():
+            if self._end.is_set() or self._asked():
                 raise ChildFailed(f"{name} was given up while it started, because another child failed or we stop")
             late = time.monotonic() - begun > LIMITS.ready_s
             if late or child.recent_deaths() >= LIMITS.start_tries:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
-from sqlalchemy import func
+from sqlalchemy import func, select
 
 from contracts.wire import BuildState
 from services.builds import bench, leases, tasks, work
@@ -40,6 +41,17 @@ def _expire(build_id: str) -> None:
             row.lease_until = func.now() - func.make_interval(0, 0, 0, 0, 0, 1)
 
 
+def _wait_renewed(build_id: str) -> None:
+    deadline = time.monotonic() + 20
+    lasts = select(BuildRow.lease_until > func.clock_timestamp()).where(BuildRow.id == build_id)
+    while True:
+        with transaction() as session:
+            if session.scalar(lasts):
+                return
+        assert time.monotonic() < deadline, "not renewed"
+        time.sleep(0.02)
+
+
 def _claim(build_id: str) -> leases.Lease | None:
     return leases.claim(build_id, COMPILABLE, BuildState.COMPILING)
 
@@ -64,14 +76,17 @@ def test_a_lease_that_ran_out_is_taken_over_and_the_first_owner_is_fenced_off(bu
 
 
 def test_a_held_lease_renews_itself(build_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDGELOOP_BUILDS_LEASE_S", "1")
+    assert WORK.renewals >= 2, "within its length"
+    monkeypatch.setattr(leases, "WORK", replace(WORK, renewals=600))
+    monkeypatch.setenv("EDGELOOP_BUILDS_LEASE_S", "60")
     builds_settings.cache_clear()
     try:
         lease = _claim(build_id)
         assert lease is not None
         with leases.held(lease):
-            for _ in range(12):
-                time.sleep(0.15)
+            for _ in range(3):
+                _expire(build_id)
+                _wait_renewed(build_id)
                 assert _claim(build_id) is None
     finally:
         builds_settings.cache_clear()

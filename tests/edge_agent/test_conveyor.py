@@ -69,6 +69,16 @@ class Screen:
         return None
 
 
+@dataclass
+class HandTime:
+    """A monotonic clock that only the test moves: what the machine does besides makes nothing late."""
+
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def inverted(frame: Frame) -> Frame:
     """What the engine of these tests makes: twice the size, so that it cannot be taken for a plain one."""
     return 255 - enlarge(frame)
@@ -95,6 +105,13 @@ def whose(shown: list[Frame], pictures: list[Frame]) -> list[str]:
     return words
 
 
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def at(frame: int, act: Callable[[], object]) -> Callable[[int], None]:
     return lambda index: act() and None if index == frame else None
 
@@ -111,12 +128,17 @@ def test_every_frame_comes_out_once_and_in_order() -> None:
 def test_the_engine_hangs_for_ever_and_the_call_goes_on_with_plain_frames() -> None:
     released = threading.Event()
     camera, screen = Camera(list(FRAMES)), Screen()
-    conveyor = Conveyor(camera, screen, ConveyorSettings(hang_s=0.3))
-    playing = threading.Thread(target=run, args=(conveyor, at(3, released.wait)), daemon=True)
+    clock = HandTime()
+    conveyor = Conveyor(camera, screen, ConveyorSettings(hang_s=0.3), monotonic=clock)
+
+    def hang() -> None:
+        until(lambda: len(screen.shown) == 3)
+        clock.now += 0.31
+        released.wait()
+
+    playing = threading.Thread(target=run, args=(conveyor, at(3, hang)), daemon=True)
     playing.start()
-    deadline = time.monotonic() + 30
-    while len(screen.shown) < 40 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(screen.shown) == 40)
     assert whose(screen.shown, camera.pictures)[:3] == ["made"] * 3
     assert whose(screen.shown, camera.pictures)[3:] == ["plain"] * 37
     assert conveyor.counts.late == 37
@@ -128,9 +150,19 @@ def test_the_engine_hangs_for_ever_and_the_call_goes_on_with_plain_frames() -> N
 
 
 def test_an_engine_that_comes_back_goes_on_with_the_newest_frames() -> None:
-    camera, screen = Camera(list(FRAMES), before=lambda index: time.sleep(0.01)), Screen()
-    conveyor = Conveyor(camera, screen, ConveyorSettings(hang_s=0.2))
-    run(conveyor, at(3, lambda: time.sleep(0.5)))
+    back, clock, screen = threading.Event(), HandTime(), Screen()
+    camera = Camera(list(FRAMES), before=at(20, lambda: back.wait(30)))
+    conveyor = Conveyor(camera, screen, ConveyorSettings(hang_s=0.2), monotonic=clock)
+
+    def engine(index: int) -> None:
+        if index == 3:
+            until(lambda: len(screen.shown) == 3)
+            clock.now += 0.5
+            until(lambda: conveyor.counts.late >= 2)
+        if index == 4:
+            back.set()
+
+    run(conveyor, engine)
     words = whose(screen.shown, camera.pictures)
     assert words[3] == "plain"
     assert words[-1] == "made"
@@ -138,9 +170,15 @@ def test_an_engine_that_comes_back_goes_on_with_the_newest_frames() -> None:
 
 
 def test_a_late_frame_is_plain_and_the_next_one_in_time_is_not() -> None:
-    camera, screen = Camera(list(FRAMES[:12])), Screen()
-    conveyor = Conveyor(camera, screen, ConveyorSettings(fps=10, deadline_s=0.25))
-    run(conveyor, at(4, lambda: time.sleep(0.4)))
+    camera, screen, clock = Camera(list(FRAMES[:12])), Screen(), HandTime()
+    conveyor = Conveyor(camera, screen, ConveyorSettings(deadline_s=0.25), monotonic=clock)
+
+    def take_long() -> None:
+        until(lambda: len(screen.shown) == 4)
+        clock.now += 0.4
+        until(lambda: conveyor.counts.late >= 1)
+
+    run(conveyor, at(4, take_long))
     words = whose(screen.shown, camera.pictures)
     assert words[4] == "plain"
     assert words[:4] == ["made"] * 4
@@ -149,18 +187,18 @@ def test_a_late_frame_is_plain_and_the_next_one_in_time_is_not() -> None:
 
 @pytest.mark.parametrize("stage", ["source", "screen", "later"])
 def test_a_stage_that_hangs_for_a_while_loses_no_frame(stage: str) -> None:
-    hang = at(5, lambda: time.sleep(0.4))
+    hang = at(5, lambda: time.sleep(1.5))
     camera, screen = Camera(list(FRAMES[:20])), Screen()
     if stage == "source":
         camera.before = hang
     if stage == "screen":
         screen.before = hang
-    conveyor = Conveyor(camera, screen, ConveyorSettings(hang_s=0.1))
+    conveyor = Conveyor(camera, screen, ConveyorSettings(hang_s=1.0))
     index = 0
     while (frame := conveyor.feed.next()) is not None:
         assert frame.later is not None
         if stage == "later" and index == 5:
-            frame.later.append(lambda: time.sleep(0.4))
+            frame.later.append(lambda: time.sleep(1.5))
         conveyor.outlet.write(inverted(frame.pixels))
         index += 1
     conveyor.outlet.close()
@@ -186,7 +224,8 @@ def test_no_stage_runs_ahead_of_the_next_by_more_than_its_buffers() -> None:
     conveyor = Conveyor(camera, screen)
     playing = threading.Thread(target=run, args=(conveyor,), daemon=True)
     playing.start()
-    time.sleep(0.5)
+    until(lambda: camera.given > BUFFERS)
+    time.sleep(0.5)  # time to run ahead
     assert BUFFERS < camera.given <= IN_FLIGHT + 1
     gate.set()
     playing.join(20)
@@ -209,10 +248,10 @@ def test_what_was_read_and_never_played_is_shown_at_the_end() -> None:
     camera, screen = Camera(list(FRAMES)), Screen()
     conveyor = Conveyor(camera, screen)
     assert conveyor.feed.next() is not None
-    time.sleep(0.2)
+    until(lambda: conveyor.counts.read == 1 + BUFFERS)
     conveyor.outlet.close()
     conveyor.feed.close()
-    assert len(screen.shown) == camera.given - 1, "the first one was taken and nothing was made of it"
+    assert len(screen.shown) == camera.given - 1 == BUFFERS, "the first one was taken and nothing was made of it"
 
 
 def test_a_frame_that_the_engine_leaves_out_is_not_shown() -> None:
@@ -297,7 +336,7 @@ def test_the_recording_is_the_same_file(tmp_path: Path) -> None:
     films = []
     for pipelined in (False, True):
         path = tmp_path / f"{pipelined}.mp4"
-        agent = agent_on(tmp_path / str(pipelined), Camera(list(camera)), Mp4Sink(path), pipelined)
+        agent = agent_on(tmp_path / str(pipelined), Camera(list(camera)), Mp4Sink(path, preset="ultrafast"), pipelined)
         Session(agent, tmp_path / str(pipelined), 0, 0, 600).run()
         films.append([found.pixels for found in decode(str(path))])
     assert len(films[0]) == len(camera)

@@ -172,7 +172,7 @@ def live_long(folder: Path) -> Lived:
     with PlatformTwin() as twin:
         workshop = Workshop(folder, twin)
         levels = itertools.cycle([20, 30, 40, 200, 220])
-        sink = Mp4Sink(folder / "out" / "out.mp4", piece_frames=100, keep=2)
+        sink = Mp4Sink(folder / "out" / "out.mp4", preset="ultrafast", piece_frames=100, keep=2)
         agent = workshop.agent(PictureSource(lambda index: next(levels)), sink)
 
         def hour() -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from embedded import cli
+from embedded.child import ChildSpec
 from embedded.cli import Asked
 from embedded.environment import ROOT
 from embedded.errors import ChildFailed, EmbeddedError
@@ -20,6 +22,7 @@ from embedded.plan import OPTIONAL, answers
 from embedded.ports import free_port
 from embedded.state import StateFolder
 from embedded.supervisor import Platform
+from embedded.watch import Watch
 
 SMALL = sorted(OPTIONAL)
 
@@ -110,20 +113,52 @@ def test_a_child_that_cannot_start_ends_the_attempt_with_its_log_and_leaves_noth
     assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
 
 
+class Swallows:
+    """An interrupt that comes while this is finalised is reported only, and the program goes on."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self._number = number
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), self._number)
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """The test may set signal handlers."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_that_a_finaliser_swallows_still_ends_the_platform(number: signal.Signals) -> None:
-    class Swallows:
-        def __del__(self) -> None:
-            os.kill(os.getpid(), number)
-            time.sleep(0.01)
+    asked = Asked()
+    one = Swallows(number)
+    del one
+    asked.wait()
 
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        asked = Asked()
-        one = Swallows()
-        del one  # the interrupt is raised in there, and reported only
-        asked.wait()
-    finally:
-        for one_number, handler in before.items():
-            signal.signal(one_number, handler)
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_start_whose_interrupt_was_swallowed_is_given_up_in_order(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start_one_child(platform: Platform) -> None:
+        watch = platform._watch = Watch(tmp_path, tmp_path, platform.say, lambda: None, platform._asked)
+        watch.begin()
+        watch.add(ChildSpec("redis", [sys.executable, "-c", "import time; time.sleep(300)"], {}, lambda: False))
+        one = Swallows(number)
+        del one
+        watch.wait_ready("redis")
+
+    monkeypatch.setattr(Platform, "_start", start_one_child)
+    cli.up(tmp_path / "state", free_port())
+    said = capsys.readouterr().err
+    assert said.index("redis stopped") < said.index("\nstopped")
+    assert "edgeloop up:" not in said

@@ -39,7 +39,8 @@ def _encode(
     curve: int | None = None,
 ) -> None:
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("ffv1" if path.suffix == ".mkv" else "libx264", rate=Fraction(25))
+        codec, options = ("ffv1", {}) if path.suffix == ".mkv" else ("libx264", {"preset": "ultrafast"})
+        stream = container.add_stream(codec, rate=Fraction(25), options=options)
         stream.height, stream.width = pictures[0].shape[:2]
         stream.pix_fmt = pixels
         stream.codec_context.time_base = Fraction(1, 1000)

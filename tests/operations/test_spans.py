@@ -31,7 +31,7 @@ assert span("a") is span("b")
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]
 """
 FORKS = """
-import os, time
+import os, sys
 from contracts.tracing import span, start_spans, start_trace
 assert start_spans("worker")
 child = os.fork()
@@ -39,7 +39,7 @@ if child == 0:
     start_trace("00-" + "ab" * 16 + "-" + "cd" * 8 + "-01")
     with span("in the child"):
         pass
-    time.sleep(2)
+    sys.stdin.read()
     os._exit(0)
 os.waitpid(child, 0)
 """
@@ -138,8 +138,12 @@ def test_a_collector_that_is_gone_costs_no_work(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_child_of_a_pool_that_forks_sends_its_own_spans(collector: collectors.Collector) -> None:
     given = {**os.environ, "OTEL_BSP_SCHEDULE_DELAY": "200"}
-    done = subprocess.run([sys.executable, "-c", FORKS], env=given, capture_output=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    pool = subprocess.Popen([sys.executable, "-c", FORKS], env=given, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not collector.of("ab" * 16) and pool.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    _, said = pool.communicate(timeout=60)  # the child lives until its input ends
+    assert pool.returncode == 0, said
     assert [(one.service, one.name) for one in collector.of("ab" * 16).values()] == [
         ("edgeloop-worker", "in the child")
     ]

@@ -58,7 +58,10 @@ def crowd(platform: Settings) -> Iterator[Session]:
         session.rollback()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=150, deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
 @given(rule=rules)
 def test_the_database_means_whom_the_device_means(crowd: Session, rule: Rule) -> None:
     meant = set(crowd.scalars(select(Device.id).where(condition(rule))))

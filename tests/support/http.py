@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from types import TracebackType
@@ -12,7 +13,7 @@ import uvicorn
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 
-from embedded.ports import HOST, free_port
+from embedded.ports import HOST
 
 
 class ApiClient:
@@ -63,14 +64,15 @@ class ApiClient:
 
 
 class LiveServer:
-    """The application on a loopback port, for real clients (agents, browsers)."""
+    """The application on a loopback port, its own from the start, for real clients (agents, browsers)."""
 
     def __init__(self, app: FastAPI) -> None:
-        self.port = free_port()
+        self._socket = socket.create_server((HOST, 0))
+        self.port = int(self._socket.getsockname()[1])
         self.url = f"http://{HOST}:{self.port}"
-        config = uvicorn.Config(app, host=HOST, port=self.port, log_config=None, lifespan="off", ws="none")
+        config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none")
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -94,3 +96,4 @@ class LiveServer:
     ) -> None:
         self._server.should_exit = True
         self._thread.join(20)
+        self._socket.close()
