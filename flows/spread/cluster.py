@@ -79,7 +79,7 @@ class Cluster:
     def _own_cluster(self) -> Any:  # Any: as above
         with import_module("dask").config.set({"distributed.scheduler.allowed-failures": ATTEMPTS - 1}):
             return self._dask.LocalCluster(
-                n_workers=self._count, threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=self._count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
             )
 
     def _take(self, future: Any, order: Order) -> None:  # Any: a future

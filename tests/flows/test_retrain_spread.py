@@ -60,7 +60,7 @@ def pairs() -> TrainingPairs:
 def scheduler() -> Iterator[str]:
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made:
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as made:
         yield made.scheduler_address
 
 

@@ -38,7 +38,7 @@ def scheduler() -> Iterator[str]:
 
     with (
         config.set({"distributed.scheduler.allowed-failures": ATTEMPTS - 1}),
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as made,
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as made,
     ):
         yield made.scheduler_address
 
@@ -261,7 +261,8 @@ SCHEDULER = """
 import threading
 from distributed import LocalCluster
 if __name__ == "__main__":
-    made = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None)
+    there = {"protocol": "tcp", "dashboard_address": "127.0.0.1:0"}
+    made = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, **there)
     print(made.scheduler_address, flush=True)
     threading.Event().wait()
 """
