@@ -47,6 +47,7 @@ def onnxruntime_whole(net: QuantizedNet, height: int, width: int) -> Run:
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    options.add_session_config_entry("session.x64quantprecision", "1")  # exact also without VNNI
     model = qoperator_model(net, height, width)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     source = np.empty((1, height, width, 3), np.uint8)

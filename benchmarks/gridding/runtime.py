@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime as ort
 from onnx.reference import ReferenceEvaluator
 
+from benchmarks.reference_nets.exact_session import exact_session
 from compiler.ir import Graph
 
 Image = npt.NDArray[np.uint8]
@@ -18,12 +18,7 @@ Image = npt.NDArray[np.uint8]
 
 def runtime_outputs(model: bytes, graph: Graph, frame: Image) -> dict[str, Image]:
     """Outputs as uint8 H x W x C in the graph's own quantisation."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.x64quantprecision", "1")  # exact also without VNNI
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = exact_session(model)
     entry = session.get_inputs()[0]
     names = [output.name for output in session.get_outputs()]
     results = session.run(names, {entry.name: _fed(entry.type, graph, frame)})

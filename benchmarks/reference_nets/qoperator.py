@@ -3,11 +3,16 @@
 x uint8 [1, height, width, 3] -> y uint8 [1, 2 height, 2 width, 3]. Convolutions are com.microsoft QLinearConv with
 channels_last, the fastest exact form on x86 (measured against seven others); additions are QLinearAdd with the trunk
 first, the order of the QDQ form. Space-to-Depth and PixelShuffle are Reshape, Transpose, Reshape on bytes. A ReLU is
-the lower end of a result whose zero point is 0.
+the lower end of a result whose zero point is 0. Weights are signed; on processors where that saturates they are stored
+unsigned around 128, which is the same net.
 """
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.reference_nets.exact_session import saturates
 from benchmarks.reference_nets.graph import UINT8, GraphWriter
 from benchmarks.reference_nets.quantized import Activation, Layer, QuantizedNet
 
@@ -50,9 +55,9 @@ def _conv(writer: GraphWriter, source: str, layer: Layer) -> str:
     operands = [
         source,
         *_parameters(writer, f"{name}_x", layer.source),
-        writer.constant(f"{name}_w", layer.weights, "int8"),
+        writer.constant(f"{name}_w", *_stored(layer.weights)),
         writer.constant(f"{name}_ws", layer.weight_scale, "float32"),
-        writer.constant(f"{name}_wz", [0] * outputs, "int8"),
+        writer.constant(f"{name}_wz", *_stored(np.zeros(outputs, np.int8))),
         *_parameters(writer, f"{name}_y", layer.result),
         writer.constant(f"{name}_b", layer.bias, "int32"),
     ]
@@ -76,3 +81,9 @@ def _add(
 def _parameters(writer: GraphWriter, name: str, activation: Activation) -> tuple[str, str]:
     scale = writer.constant(f"{name}s", activation.scale, "float32")
     return scale, writer.constant(f"{name}z", activation.zero_point, "uint8")
+
+
+def _stored(weights: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int16], str]:
+    """Codes and their type."""
+    shifted = np.asarray(weights, np.int16)
+    return (shifted + 128, "uint8") if saturates() else (shifted, "int8")

@@ -126,7 +126,7 @@ def test_wider_or_deeper_heir_computes_the_same(stages: tuple[tuple[int, ...], .
 
 
 def test_heir_of_another_trunk_is_refused() -> None:
-    with pytest.raises(ValueError, match="trunk and stages must agree"):
+    with pytest.raises(ValueError, match="trunk, stages and resolution must agree"):
         inherit(VsrNet(HAND_MADE), Architecture(8, HAND_MADE.stages))
 
 
