@@ -28,7 +28,7 @@ class DemoSettings:
     trial_frames: int = 6
     variants: int = 6
     clip_frames: int = 60
-    budget_minutes: float = 5.0
+    budget_minutes: float = 4.0
     soak_hours: float = 6.0
     min_devices: int = 5
     wall_limit_s: float = 900.0
@@ -56,9 +56,10 @@ SHORT = DemoSettings(
     trial_frames=3,
     variants=3,
     clip_frames=30,
+    budget_minutes=3.0,
     second_act=False,
 )
-"""One turn of the loop with a smaller fleet, shorter days and the same learning budget; the candidate
+"""One turn of the loop with a smaller fleet, shorter days and three quarters of the learning budget; the candidate
 still has to pass the real gate."""
 
 SHORT_MUST_HOLD = (

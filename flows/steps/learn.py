@@ -33,8 +33,9 @@ from flows.tasks.vsr.train import TrainSettings
 
 DDR_LIMIT = 1.08
 ADAPT = TrainSettings(rate=1e-3)
-FINETUNE = TrainSettings(batch=16, rate=1.5e-3, hard_share=1 / 4, keep=0.0)
-"""Enough hard patches that stand-ins milder than the field still teach it; healthy ones remain the many."""
+FINETUNE = TrainSettings(batch=16, rate=1.5e-3, hard_share=1 / 6, keep=0.0)
+"""Enough hard patches that stand-ins milder than the field still teach it; with a quarter of them healthy calls lost up
+to 0.14 dB on slow processors, where the gate allows 0.05."""
 
 
 def study(run: RunContext, pairs: TrainingPairs) -> Json:

@@ -1,6 +1,6 @@
 """One short turn of the whole loop on real parts: the fleet notices, the platform learns, the fleet takes it.
 
-A smaller fleet on shorter days with the demo's learning budget; the candidate still has to pass the
+A smaller fleet on shorter days with three quarters of the demo's learning budget; the candidate still has to pass the
 real gate. How much better the new model is, `make demo` judges.
 """
 
