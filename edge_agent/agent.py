@@ -226,7 +226,7 @@ class Agent:
 
     def flush(self) -> None:
         """Send what waits, without looking for updates: the last words of a device that goes to sleep."""
-        self._changeover.settle()
+        self._changeover.settle()  # also while a look hangs
         self.send()
 
     def close(self, orderly: bool = True) -> None:

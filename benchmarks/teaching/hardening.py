@@ -28,7 +28,7 @@ from flows.tasks.vsr.weights import load_net, save_net
 
 ASKED = Perception(temporal=0.2)
 RETRAIN = replace(FINETUNE, hard_share=1 / 8)
-"""The stand-ins are as hard as the field here: with the flow's quarter of hard patches healthy calls lost 0.15 dB."""
+"""The stand-ins are as hard as the field here: with a quarter of hard patches healthy calls lost 0.15 dB."""
 
 JUDGE_SEED = 900
 _SEED_MODEL = CHECKOUT / "seeds" / "v1.npz"

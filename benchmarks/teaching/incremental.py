@@ -45,7 +45,7 @@ def answered(seed: int, tell: Tell | None = None) -> Json:
     spent = budgets()
     configuration = {
         "search": choosing.place(seed).key, "adapted": spent.adapted, "answered": spent.answered,
-        "tuned": spent.tuned, "supernet": spent.supernet,
+        "tuned": spent.tuned, "supernet": spent.supernet, "adapt": repr(ADAPT), "tuning": repr(FINETUNE),
     }  # fmt: skip
     at = kept("incremental", seed, configuration, _CODE)
     if at.result is not None:

@@ -15,10 +15,11 @@ from benchmarks.teaching.eta import Tell
 from benchmarks.teaching.kept import kept, sources
 from benchmarks.teaching.plain import PlainNet
 from benchmarks.teaching.plain_export import exported
+from benchmarks.teaching.sharing import SPACE
 from compiler.driver import compile_program
 from contracts.lab import LabClient
 from flows.search.table import OperatorTable, measure_table
-from flows.tasks.vsr.architecture import FINE_SPACE, Architecture
+from flows.tasks.vsr.architecture import Architecture
 
 TARGET, SIZE = "npu-4t", (240, 320)
 PROFILE = f"{SIZE[0]}x{SIZE[1]}"
@@ -44,11 +45,12 @@ class Latencies:
 
 def latencies(tell: Tell | None = None) -> Latencies:
     """Measure, or read what was measured with the same code."""
-    at = kept("operators", 0, {"target": TARGET, "size": SIZE}, sources("compiler", "flows/search", "flows/quant"))
+    configuration = {"target": TARGET, "size": SIZE, "space": repr(SPACE)}
+    at = kept("operators", 0, configuration, sources("compiler", "flows/search", "flows/quant", "flows/tasks/vsr"))
     path = at.folder / "table.json"
     if at.result is None or not path.is_file():
         table = measure_table(
-            FINE_SPACE, FINE_SPACE.trunks, (TARGET,), (SIZE,), LAB,
+            SPACE, SPACE.trunks, (TARGET,), (SIZE,), LAB,
             lambda share: tell(share, "measuring operators") if tell else None,
         )  # fmt: skip
         path.write_text(table.to_json())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from flows.spread.board import Board
@@ -38,7 +39,7 @@ class Here:
     def run(self, orders: Sequence[Order], board: Board, given: Given) -> None:
         """In order."""
         for order in orders:
-            do(order, lambda share, what, of=order: board.told(of, share, what), given.get(order.stem))  # type: ignore[misc]  # bound early on purpose
+            do(order, partial(board.told, order), given.get(order.stem))
             board.finished(order)
 
     def close(self) -> None:

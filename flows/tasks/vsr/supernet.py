@@ -120,14 +120,14 @@ def _space_text(space: Space) -> str:
     if space.histories != (0,) or space.fine:
         lists.append(space.histories)
     if space.fine:
-        lists.append((1,))
+        lists.append((1,))  # its being there says it
     return ";".join(",".join(map(str, values)) for values in lists)
 
 
 def _space_of(text: str) -> Space:
     trunks, depths, mids, kernels, stages, *rest = (tuple(map(int, part.split(","))) for part in text.split(";"))
-    histories, fine = (*rest, (0,), (0,))[:2] if len(rest) != 1 else (rest[0], (0,))
-    return Space(trunks, depths, mids, kernels, stages[0], histories, bool(fine[0]))
+    histories = rest[0] if rest else (0,)
+    return Space(trunks, depths, mids, kernels, stages[0], histories, fine=len(rest) > 1)
 
 
 def _conv(conv: nn.Conv2d, x: Tensor, out_channels: int, kernel: int | None = None) -> Tensor:
