@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flows.run_folder import Json
+from flows.steps.begun import PINNED
 from flows.steps.context import RunContext
 from flows.steps.hard import hard_conditions
-from flows.steps.pin import PINNED
 from flows.tasks.device import training_device
 
 

@@ -26,6 +26,7 @@ from flows.run_folder import Json
 from flows.run_pulse import RunPulse
 from flows.spread.spread import Kind, Spread
 from flows.steps import artefacts, hard, learn, prune, ship
+from flows.steps.begun import settings_of
 from flows.steps.budget import check_budget
 from flows.steps.collect import collect
 from flows.steps.context import JOBS, RetrainSettings, RunContext, open_context
@@ -54,7 +55,7 @@ def run_retrain(
 
     Raises BusyError when another process does it, and the FlowError of the step that cannot go on.
     """
-    wanted = settings or RetrainSettings.from_environment()
+    wanted = settings or settings_of(state / "runs" / key)
     check_budget(wanted)
     check_judged(task_named(wanted.task))
     training_device()  # one that is not here is told now, not after minutes of collecting

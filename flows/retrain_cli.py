@@ -23,8 +23,9 @@ from flows.provision import provision as run_provision
 from flows.retrain import new_key, run_retrain, state_folder
 from flows.run_pulse import runs, to_resume
 from flows.spread.spread import KINDS
+from flows.steps.begun import settings_of
 from flows.steps.budget import check_budget
-from flows.steps.context import RetrainSettings, parse_steps
+from flows.steps.context import parse_steps
 from flows.tasks.device import training_device
 
 STATE_HELP = "State folder of the platform (the one given to `edgeloop up --state`)."
@@ -67,8 +68,10 @@ def retrain(
         typer.Option(help=f"Who does the jobs of a run, with the same result: {KINDS}."),
     ] = None,
     task: Annotated[str | None, typer.Option(help="What is learned; tasks are installed as entry points.")] = None,
-    key: Annotated[str | None, typer.Option(help="Continue the run with this name.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the newest run that stopped or failed.")] = False,
+    key: Annotated[str | None, typer.Option(help="Continue the run with this name, as it was begun.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the newest run that stopped or failed, as it was begun.")
+    ] = False,
     steps: Annotated[
         str | None,
         typer.Option(help="Learn by steps (adapt,fine-tune,quantise), not minutes: the same bytes each time."),
@@ -77,7 +80,10 @@ def retrain(
         bool, typer.Option("--unlicensed", help="Also learn from videos without a stated licence.")
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show the runs of the state folder and do nothing.")] = False,
-    release: Annotated[bool, typer.Option(help="Start a rollout when the gate has passed.")] = True,
+    release: Annotated[
+        bool | None,
+        typer.Option("--release/--no-release", help="Start a rollout when the gate has passed; the default."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn from the uncovered hard clusters and start a staged release.
@@ -93,15 +99,16 @@ def retrain(
         _show_runs(_state(state), as_json)
         return
     with _watched(as_json) as report:
-        settings = RetrainSettings.from_environment(
-            budget_minutes=budget_minutes, corpus=str(corpus) if corpus else None, auto_release=release, asks=asks,
-            calibration=str(calibration) if calibration else None,
+        chosen = key or (_stopped(_state(state)) if resume else new_key(None))
+        settings = settings_of(
+            _state(state) / "runs" / chosen, budget_minutes=budget_minutes,
+            corpus=str(corpus.resolve()) if corpus else None, auto_release=release, asks=asks,
+            calibration=str(calibration.resolve()) if calibration else None,
             steps=parse_steps(steps) if steps else None, unlicensed=unlicensed or None, task=task, entropy=entropy,
             prune=prune, prune_by=prune_by, candidates=candidates, spread=spread,
         )  # fmt: skip
         check_budget(settings)
         device = training_device()
-        chosen = key or (_stopped(_state(state)) if resume else new_key(None))
         result = run_retrain(chosen, _state(state), _platform(state), settings, report)
     if as_json:
         print(json.dumps(result, indent=1))

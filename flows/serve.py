@@ -24,7 +24,7 @@ from flows.platform import Platform
 from flows.retrain import new_key, run_retrain, state_folder
 from flows.run_folder import Json
 from flows.run_pulse import to_resume
-from flows.steps.context import RetrainSettings
+from flows.steps.begun import settings_of
 
 NAME = "retrain"
 HEARTBEAT_S = 30
@@ -35,18 +35,31 @@ READY_WAIT_S = 120.0
 
 @flow(name=NAME, log_prints=False, retries=1, retry_delay_seconds=5, persist_result=False)
 def retrain_flow(
-    alarm_id: str | None = None, budget_minutes: float | None = None, traceparent: str | None = None
+    alarm_id: str | None = None,
+    budget_minutes: float | None = None,
+    traceparent: str | None = None,
+    asks: str | None = None,
+    entropy: str | None = None,
+    prune: float | None = None,
+    prune_by: str | None = None,
+    candidates: int | None = None,
+    auto_release: bool | None = None,
 ) -> Json:
     """Retrain for an alarm (or for whatever is uncovered now). A repeated call for one alarm continues its run.
 
-    Without an alarm a run that was killed or failed in the last day is finished first. `traceparent` is the trace of
-    whoever asked; what the run causes goes on with it.
+    Without an alarm a run that was killed or failed in the last day is finished first, as it was begun; what is given
+    here is for a new run. `traceparent` is the trace of whoever asked; what the run causes goes on with it. The rest
+    are the options of `edgeloop retrain`; one left out is as the server's environment has it.
     """
     start_trace(traceparent)
     start_spans("flows")  # here, since Prefect runs each run in a process of its own
     log = get_run_logger()
     platform = Platform.from_environment()
     last = [""]
+    asked: dict[str, object] = {
+        "budget_minutes": budget_minutes, "asks": asks, "entropy": entropy, "prune": prune, "prune_by": prune_by,
+        "candidates": candidates, "auto_release": auto_release,
+    }  # fmt: skip
 
     def report(what: str, share: float) -> None:
         line = f"{what} {10 * int(10 * share)} %"
@@ -55,13 +68,15 @@ def retrain_flow(
             log.info(line)
 
     try:
-        settings = RetrainSettings.from_environment(budget_minutes=budget_minutes)
         state = state_folder()
         stopped = None if alarm_id else to_resume(state, RESUME_WITHIN_S)
         if stopped:
-            log.info("going on with run %s, which had stopped", stopped)
+            log.info("going on with run %s, which had stopped, as it was begun", stopped)
+            asked = {}
+        key = stopped or new_key(alarm_id)
+        settings = settings_of(state / "runs" / key, **asked)
         with span(f"flow {NAME}", "consumer"):
-            return run_retrain(stopped or new_key(alarm_id), state, platform, settings, report)
+            return run_retrain(key, state, platform, settings, report)
     except NothingToDo as nothing:
         log.info(str(nothing))
         return {"nothing": str(nothing)}

@@ -78,7 +78,8 @@ def _incremental(seed: int, at: Kept, costs: Latencies, tell: Tell) -> tuple[Vsr
     inherited = production.architecture
     began = time.process_time()
     with one_thread():
-        affected = affected_stages(stage_responses(production, normal, hard, seed=seed))
+        responses = stage_responses(production, normal, hard, seed=seed)
+        affected = affected_stages(responses) or tuple(range(sharing.SPACE.stages))  # as `flows.steps.learn.study`
     spent = time.process_time() - began
     adapt_supernet(
         shared, inherited, affected, normal, hard, _budget(budgets().adapted), replace(ADAPT, seed=seed),

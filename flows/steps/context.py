@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,10 +92,10 @@ class RetrainSettings:
             raise FlowError(f"asks: {error}") from error
 
     @classmethod
-    def from_environment(cls, **changes: object) -> RetrainSettings:
+    def from_environment(cls, begun: Mapping[str, object] | None = None, **changes: object) -> RetrainSettings:
         """Defaults, overridden by EDGELOOP_RETRAIN_BUDGET_MINUTES, _SOAK_S, _MIN_DEVICES, _CORPUS, _UNLICENSED (1),
         _CALIBRATION, _TASK, _ENTROPY, _PRUNE, _PRUNE_BY, _CANDIDATES, _SPREAD, _ASKS (like "temporal=0.2"), _PROFILES
-        ("72x88,360x640"), _STEPS ("300,1400,200") and then by `changes`.
+        ("72x88,360x640"), _STEPS ("300,1400,200"), then by what the run was `begun` with, then by `changes`.
         """
         found: dict[str, object] = {}
         sizes = os.environ.get("EDGELOOP_RETRAIN_PROFILES")
@@ -122,7 +122,8 @@ class RetrainSettings:
             raw = os.environ.get(f"EDGELOOP_RETRAIN_{name.upper()}")
             if raw:
                 found[name] = _number(name, raw, kind)
-        settings = cls(**{**found, **{k: v for k, v in changes.items() if v is not None}})  # type: ignore[arg-type]  # names checked by the dataclass
+        given = {name: value for name, value in changes.items() if value is not None}
+        settings = cls(**{**found, **(begun or {}), **given})  # type: ignore[arg-type]  # names checked by the dataclass
         _ = settings.perception, Kind.parse(settings.spread)  # what cannot be read is told before a run begins
         if settings.candidates < 1:
             raise FlowError(f"candidates {settings.candidates}: one network or more is to be trained")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from flows.errors import FlowError
 from flows.run_folder import Json
+from flows.steps.begun import PINNED
 from flows.steps.context import RunContext
 
-PINNED = "run.json"
 _KEPT = (
     "task", "corpus", "seed", "profiles", "targets", "asks", "calibration", "entropy", "prune", "prune_by",
     "candidates",
@@ -54,6 +54,9 @@ def _now(run: RunContext) -> Json:
         "task": run.settings.task,
         "parent": run.parent.name,
         "corpus": run.corpus.digest(),
+        "corpus_folder": wanted.corpus,
+        "unlicensed": wanted.unlicensed,
+        "auto_release": wanted.auto_release,
         "seed": wanted.seed,
         "profiles": [list(size) for size in wanted.profiles],
         "targets": list(wanted.targets),

@@ -20,6 +20,7 @@ from benchmarks.teaching import (
     kept,
     latency,
     material,
+    quicker,
     sharing,
 )
 from benchmarks.teaching.eta import Eta, part
@@ -27,6 +28,7 @@ from benchmarks.teaching.material import Scene
 from benchmarks.teaching.plain import PlainNet
 from benchmarks.teaching.plain_export import exported
 from flows.inference import cpu_session
+from flows.search.adapt import adapt_supernet
 from flows.tasks.vsr.net import anchor
 
 
@@ -121,28 +123,40 @@ def test_ranked_networks_are_members_and_differ_by_seed() -> None:
     assert [one.macs(64, 64) for one in first] == sorted(one.macs(64, 64) for one in first)
 
 
-def _search_row(gain: float, lpips: float, ratio: float) -> dict[str, object]:
+def _search_row(gain: float, lpips: float, ratio: float, quick: tuple[float, float]) -> dict[str, object]:
     levels = {name: {"psnr": 40.0, "lpips": 0.1, "flicker": 1.0} for name in ("person", "carphone", "bikes")}
     better = {name: {"psnr": 40.0 + gain, "lpips": 0.1 + lpips, "flicker": 1.0} for name in levels}
     return {
         "found": better, "plain": levels, "longer": levels, "measured_us": 100 * ratio, "plain_us": 100.0,
         "judged_networks": 90, "architecture": "{}",
+        "quicker": {"person": {"psnr": 40.0 + quick[0]}, "measured_us": 100 * quick[1]},
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("gain", "lpips", "ratio", "ok"),
+    ("gain", "lpips", "ratio", "quick", "ok"),
     [
-        (0.2, -0.001, 0.99, True),
-        (0.2, 0.001, 0.99, False),
-        (0.2, -0.001, 1.01, False),
-        (0.0, 0.01, 0.8, True),
-        (-0.01, -0.01, 0.5, False),
+        (0.2, -0.001, 0.99, (-0.1, 0.8), True),
+        (0.2, 0.001, 0.99, (-0.1, 0.8), False),
+        (0.2, -0.001, 1.01, (-0.1, 0.8), False),
+        (0.2, 0.001, 0.99, (0.0, 0.85), True),
+        (0.2, 0.001, 0.99, (0.1, 0.86), False),
+        (-0.01, -0.01, 0.5, (-0.01, 0.5), False),
     ],
 )
-def test_the_search_must_be_better_or_faster(gain: float, lpips: float, ratio: float, *, ok: bool) -> None:
-    figures = {figure.id: figure for figure in learning.search_figures({1: _search_row(gain, lpips, ratio)})}
+def test_the_search_must_be_better_or_faster(
+    gain: float, lpips: float, ratio: float, quick: tuple[float, float], *, ok: bool
+) -> None:
+    figures = {figure.id: figure for figure in learning.search_figures({1: _search_row(gain, lpips, ratio, quick)})}
     assert figures["search.person.gain"].ok is ok
+
+
+def test_the_best_network_within_a_latency_is_taken() -> None:
+    small, middle, large = (one.to_json() for one in sharing.CHAIN[:3])
+    rows = [[large, 41.0, 0.99], [middle, 40.5, 0.85], [small, 40.0, 0.5]]
+    assert quicker.best_within(rows, 0.85) == sharing.CHAIN[1]
+    with pytest.raises(ValueError, match="no network of the front"):
+        quicker.best_within(rows, 0.4)
 
 
 def test_a_missed_promise_is_not_ok_and_the_seeds_are_told() -> None:
@@ -218,3 +232,19 @@ def test_every_stage_runs_and_a_second_bench_trains_nothing(small: Path, monkeyp
     for module in (sharing, hardening, incremental):
         monkeypatch.setattr(module, "finetune", never)
     assert {figure.id for figure in learning.bench(lambda _share, _text: None)} == set(figures)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_where_no_stage_is_affected_all_are_searched_as_in_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition that only head and tail answer to left the adapting of the supernet without a parameter."""
+    adapted: list[tuple[int, ...]] = []
+
+    def seen(supernet: object, inherited: object, affected: tuple[int, ...], *given: object, **named: object) -> object:
+        adapted.append(affected)
+        return adapt_supernet(supernet, inherited, affected, *given, **named)  # type: ignore[arg-type, type-var]  # passed on
+
+    monkeypatch.setattr(incremental, "affected_stages", lambda _responses: ())
+    monkeypatch.setattr(incremental, "adapt_supernet", seen)
+    assert incremental.answered(1)["incremental"]["seconds"] > 0
+    assert adapted == [tuple(range(sharing.SPACE.stages))]
