@@ -22,6 +22,7 @@ from statistics import median
 from benchmarks.teaching.budgets import budgets
 from benchmarks.teaching.eta import Eta, part
 from benchmarks.teaching.kept import Json
+from benchmarks.teaching.reference_pair import reference_figures
 from benchmarks.teaching.stages import STAGES
 from edgeloop.figures import Figure
 from flows.tasks.device import VARIABLE as DEVICE
@@ -45,7 +46,7 @@ def bench(tell: Callable[[float, str], None]) -> Sequence[Figure]:
         told = part(eta, index / len(steps), (index + 1) / len(steps), f"seed {seed}, {name}:")
         found[name][seed] = STAGES[name](seed, told)
     figures = [Figure("budgets", str(budgets()), "CPU seconds", "printed", True)]
-    return [*figures, *(figure for name in names for figure in FIGURES[name](found[name]))]
+    return [*figures, *reference_figures(), *(figure for name in names for figure in FIGURES[name](found[name]))]
 
 
 def chosen_seeds() -> tuple[int, ...]:

@@ -32,7 +32,7 @@ class Judgement:
 
 def judged(model: nn.Module | Upscaler, pairs: PairSet) -> Judgement:
     """Means over frames (PSNR), looked-at frames (LPIPS) and pairs (flicker)."""
-    upscale, metric = as_upscaler(model), _metric()
+    upscale, metric = as_upscaler(model), lpips_metric()
     levels: list[np.ndarray] = []
     distances: list[np.ndarray] = []
     flickers: list[float] = []
@@ -48,7 +48,8 @@ def judged(model: nn.Module | Upscaler, pairs: PairSet) -> Judgement:
 
 
 @lru_cache(maxsize=1)
-def _metric() -> Lpips:
+def lpips_metric() -> Lpips:
+    """LPIPS with its published weights, fetched when they are not here."""
     if not available("lpips"):
         fetch("lpips")
     return Lpips()

@@ -39,12 +39,18 @@ def training_device() -> torch.device:
 
 @contextmanager
 def on_training_device(*modules: nn.Module) -> Iterator[torch.device]:
-    """Modules lie on the training device while this lasts, and on the CPU again afterwards."""
-    device = training_device()
+    """Modules lie on the training device while this lasts, and on the CPU again afterwards.
+
+    Convolutions of a GPU keep all bits of float32 meanwhile: torch lets cuDNN round to TF32 (10 bits), which moves what
+    fake quantisation rounds away from what the integers will be.
+    """
+    device, rounded = training_device(), torch.backends.cudnn.allow_tf32
     try:
+        torch.backends.cudnn.allow_tf32 = False
         for module in modules:
             module.to(device)
         yield device
     finally:
+        torch.backends.cudnn.allow_tf32 = rounded
         for module in modules:
             module.to(CPU)

@@ -21,6 +21,7 @@ from benchmarks.teaching import (
     latency,
     material,
     quicker,
+    reference_pair,
     sharing,
 )
 from benchmarks.teaching.eta import Eta, part
@@ -151,6 +152,12 @@ def test_the_search_must_be_better_or_faster(
     assert figures["search.person.gain"].ok is ok
 
 
+def test_without_the_published_pair_its_figures_are_not_ok(tmp_path: Path) -> None:
+    figures = reference_pair.reference_figures(tmp_path)
+    assert [figure.ok for figure in figures] == [False, False]
+    assert all("ex_ref.png is not in" in figure.unit for figure in figures)
+
+
 def test_the_best_network_within_a_latency_is_taken() -> None:
     small, middle, large = (one.to_json() for one in sharing.CHAIN[:3])
     rows = [[large, 41.0, 0.99], [middle, 40.5, 0.85], [small, 40.0, 0.5]]
@@ -200,7 +207,8 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(material, "_CROP", 48)
     monkeypatch.setattr(latency, "SIZE", (48, 64))
     monkeypatch.setattr(latency, "PROFILE", "48x64")
-    monkeypatch.setattr(judging, "_metric", lambda: _distance)
+    monkeypatch.setattr(judging, "lpips_metric", lambda: _distance)
+    monkeypatch.setattr(reference_pair, "lpips_metric", lambda: _distance)
     monkeypatch.setenv(budgets.VARIABLE, "0.002")
     monkeypatch.setenv("EDGELOOP_LEARNING_SEEDS", "1")
     for cache in caches:

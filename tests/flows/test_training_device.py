@@ -75,6 +75,14 @@ def test_modules_come_back_to_the_cpu_also_after_a_failure(monkeypatch: pytest.M
     assert watched.places == ["cuda", "cpu"]
 
 
+def test_a_gpu_keeps_all_bits_of_float32_while_it_trains() -> None:
+    before = torch.backends.cudnn.allow_tf32
+    with pytest.raises(ValueError, match="broken"), on_training_device():
+        assert not torch.backends.cudnn.allow_tf32
+        raise ValueError("broken")
+    assert torch.backends.cudnn.allow_tf32 is before
+
+
 def test_every_part_of_a_step_lies_on_the_device(pairs: PairSet) -> None:
     asked = Perception(temporal=0.1, moments=0.1, adversarial=0.1, adversarial_from=0.0)
     settings = TrainSettings(batch=4, patch=24, frames=2, perception=asked)
