@@ -147,9 +147,11 @@ def incremental_figures(found: Found) -> list[Figure]:
     rows = list(found.values())
     times = [row["incremental"]["seconds"] / row["full"]["seconds"] for row in rows]
     losses = [row["full"]["hard"]["psnr"] - row["incremental"]["hard"]["psnr"] for row in rows]
+    healthy = [row["incremental"]["normal"]["psnr"] - row["full"]["normal"]["psnr"] for row in rows]
     return [
         _most("incremental.time", times, "of the full search, CPU seconds", TIME_SHARE),
         _most("incremental.loss", losses, "dB on the new condition", QUALITY_LOSS),
+        _printed("incremental.normal", healthy, "dB over the full search in healthy calls"),
         _printed("incremental.latency_ratio", [row["incremental"]["latency_ratio"] for row in rows], "x hand-made"),
         _printed("full.latency_ratio", [row["full"]["latency_ratio"] for row in rows], "x hand-made"),
     ]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from benchmarks.teaching import choosing, sharing
+from benchmarks.teaching.anew import supernet_anew
 from benchmarks.teaching.budgets import budgets
 from benchmarks.teaching.eta import Tell, part
 from benchmarks.teaching.hardening import hard_pairs, judged_calls, normal_pairs
@@ -31,11 +32,17 @@ from flows.tasks.vsr.architecture import Architecture
 from flows.tasks.vsr.inherit import inherit
 from flows.tasks.vsr.metrics import evaluate
 from flows.tasks.vsr.net import VsrNet
-from flows.tasks.vsr.supernet import Supernet, load_supernet, save_supernet
-from flows.tasks.vsr.train import finetune, train_supernet
+from flows.tasks.vsr.supernet import Supernet
+from flows.tasks.vsr.train import finetune
 from flows.tasks.vsr.weights import load_net, save_net
 
-_CODE = (*sources("flows/search"), "benchmarks/teaching/hardening.py", "benchmarks/teaching/incremental.py")
+_CODE = sources(
+    "flows/search", "benchmarks/teaching/anew.py", "benchmarks/teaching/hardening.py",
+    "benchmarks/teaching/incremental.py",
+)  # fmt: skip
+
+TUNING = replace(FINETUNE, hard_share=ADAPT.hard_share)
+"""Both sides fine-tune on the mix that the kept supernet is adapted on: a third is hard, as of the new one's data."""
 
 Side = Callable[[int, Kept, Latencies, Tell], tuple[VsrNet, float]]
 
@@ -45,7 +52,7 @@ def answered(seed: int, tell: Tell | None = None) -> Json:
     spent = budgets()
     configuration = {
         "search": choosing.place(seed).key, "adapted": spent.adapted, "answered": spent.answered,
-        "tuned": spent.tuned, "supernet": spent.supernet, "adapt": repr(ADAPT), "tuning": repr(FINETUNE),
+        "tuned": spent.tuned, "supernet": spent.supernet, "adapt": repr(ADAPT), "tuning": repr(TUNING),
     }  # fmt: skip
     at = kept("incremental", seed, configuration, _CODE)
     if at.result is not None:
@@ -99,16 +106,7 @@ def _incremental(seed: int, at: Kept, costs: Latencies, tell: Tell) -> tuple[Vsr
 
 
 def _full(seed: int, at: Kept, costs: Latencies, tell: Tell) -> tuple[VsrNet, float]:
-    path, checkpoint = at.folder / "full-supernet.npz", at.folder / "full-supernet.checkpoint"
-    mixed = PairSet((*normal_pairs().pairs, *hard_pairs().pairs))
-    if not path.is_file():
-        made = train_supernet(
-            mixed, _budget(budgets().supernet), space=sharing.SPACE, settings=replace(sharing.SUPERNET, seed=seed),
-            progress=part(tell, 0.0, 0.7, "supernet"), checkpoint=checkpoint,
-        )  # fmt: skip
-        save_supernet(made, path)
-        checkpoint.unlink(missing_ok=True)
-    shared = load_supernet(path)
+    shared = supernet_anew(seed, part(tell, 0.0, 0.7, "supernet"))
     began = time.process_time()
     with one_thread():
         chosen = _found(shared, choosing.STARTING, tuple(range(sharing.SPACE.stages)), costs, seed)
@@ -132,7 +130,7 @@ def _found(
 def _tuned(net: VsrNet, seed: int, at: Kept, name: str, seconds: float, tell: Tell) -> VsrNet:
     checkpoint = at.folder / f"{name}.checkpoint"
     tuned = finetune(
-        net, normal_pairs(), hard_pairs(), _budget(seconds), settings=replace(FINETUNE, seed=seed),
+        net, normal_pairs(), hard_pairs(), _budget(seconds), settings=replace(TUNING, seed=seed),
         progress=tell, checkpoint=checkpoint,
     )  # fmt: skip
     checkpoint.unlink(missing_ok=True)

@@ -26,8 +26,8 @@ def reference_figures(folder: Path = FOLDER) -> list[Figure]:
         if missing:
             figures.append(Figure(label, "not measured", f"{missing[0]}.png is not in {folder}", reach, False))
             continue
-        pictures = [_picture(folder / f"{file}.png") for file in (name, "ex_ref")]
-        found = round(float(lpips_of(lpips_metric(), *pictures)[0]), 3)
+        picture, reference = (_picture(folder / f"{file}.png") for file in (name, "ex_ref"))
+        found = round(float(lpips_of(lpips_metric(), picture, reference)[0]), 3)
         figures.append(Figure(label, found, "LPIPS from the reference picture", reach, found == wanted))
     return figures
 
