@@ -41,8 +41,8 @@ _CODE = sources(
     "benchmarks/teaching/incremental.py",
 )  # fmt: skip
 
-TUNING = replace(FINETUNE, hard_share=ADAPT.hard_share)
-"""Both sides fine-tune on the mix that the kept supernet is adapted on: a third is hard, as of the new one's data."""
+TUNING = replace(FINETUNE, hard_share=1 / 2)
+"""Both sides fine-tune on as many hard patches as normal ones, since both conditions count alike where they choose."""
 
 Side = Callable[[int, Kept, Latencies, Tell], tuple[VsrNet, float]]
 
