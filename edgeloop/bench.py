@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
@@ -59,10 +60,10 @@ def bench(
 
 
 def run(function: Bench, name: str) -> Sequence[Figure]:
-    """Run a bench with a progress bar on standard error."""
+    """Run a bench with a progress bar on standard error; what the bench prints (libraries do) goes there too."""
     console = Console(file=sys.stderr)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with redirect_stdout(sys.stderr), Progress(*columns, console=console, transient=True) as progress:
         job = progress.add_task(name, total=1.0)
         return function(lambda share, text: progress.update(job, completed=share, description=f"{name}: {text}"))
 
