@@ -19,8 +19,9 @@ from flows.data.clips import Frames
 from flows.data.pairs import PairSet
 from flows.quant.adaround import adaround
 from flows.quant.calibrate import Grid, calibrate
-from flows.quant.export import Agreement, ExportError, proven
+from flows.quant.export import Agreement, ExportError
 from flows.quant.stages import FACTORS, StagePlan, train_in_stages
+from flows.quant.ties import proven_off_ties
 from flows.tasks.device import CPU, on_training_device
 from flows.tasks.task import Task
 from flows.tasks.training import Budget, Loop, Progress, one_thread, parameters_of
@@ -111,7 +112,7 @@ def qat(
                     network, loss, batches, budget, rate=settings.rate, plan=chosen.plan, seed=settings.seed,
                     checkpoint=checkpoint, progress=progress,
                 )  # fmt: skip
-    model, found = proven(network, task.export(network), _proof_frames(normal, hard))
+    model, found = proven_off_ties(network, task.export, _proof_frames(normal, hard))
     return Quantised(network.eval(), model, grids, found)
 
 

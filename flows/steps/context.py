@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from flows.data.corpus import Clip, Corpus, Split, default_corpus
 from flows.data.intake.manifest import Opened, open_with_findings
@@ -123,7 +124,8 @@ class RetrainSettings:
             if raw:
                 found[name] = _number(name, raw, kind)
         given = {name: value for name, value in changes.items() if value is not None}
-        settings = cls(**{**found, **(begun or {}), **given})  # type: ignore[arg-type]  # names checked by the dataclass
+        asked: dict[str, Any] = {**found, **(begun or {}), **given}  # the dataclass checks names
+        settings = cls(**asked)
         _ = settings.perception, Kind.parse(settings.spread)  # what cannot be read is told before a run begins
         if settings.candidates < 1:
             raise FlowError(f"candidates {settings.candidates}: one network or more is to be trained")

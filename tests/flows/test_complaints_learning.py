@@ -139,9 +139,7 @@ def test_ort_21000_a_dead_channel_keeps_a_scale_that_its_bias_fits(network: Quan
         (Agreement(1, 1e-3), True),
         (Agreement(2, 1e-6), False),
         (Agreement(1, 1.1e-3), False),
-        (Agreement(1, 1e-3, 2, 2.0e-2), True),
-        (Agreement(1, 1e-3, 2, 2.1e-2), False),
-        (Agreement(0, 0.0, 1, 0.158), True),  # met: one pair of codes near a tie, in a channel that was nearly constant
+        (Agreement(1, 1e-3, 1, 2.1e-2), False),
     ],
 )
 def test_ort_32132_a_step_on_ties_is_allowed_rarely_and_two_steps_never(found: Agreement, ok: bool) -> None:
